@@ -1,0 +1,45 @@
+# kernelopt_library(NAME DEPS a b LIBS x y): one target a folder.
+#
+# The folder's *.cc make the library kernelopt_NAME, its *_test.cc the test
+# program NAME_test. DEPS are folders of this project (the layer test holds
+# them to the order that docs/architecture.md gives), LIBS other targets.
+
+add_library(kernelopt_flags INTERFACE)
+target_compile_options(kernelopt_flags INTERFACE -Wall -Wextra -Werror
+                       $<$<CXX_COMPILER_ID:Clang>:-Wno-gnu-statement-expression>)
+target_include_directories(kernelopt_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+if(KERNELOPT_ASAN)
+  target_compile_options(kernelopt_flags INTERFACE -fsanitize=address,undefined
+                         -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(kernelopt_flags INTERFACE -fsanitize=address,undefined)
+endif()
+if(KERNELOPT_FUZZ)
+  target_compile_options(kernelopt_flags INTERFACE -fsanitize=fuzzer-no-link,address)
+  target_link_options(kernelopt_flags INTERFACE -fsanitize=address)
+endif()
+
+function(kernelopt_library name)
+  cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(deps ${ARG_DEPS})
+  list(TRANSFORM deps PREPEND kernelopt_)
+  if(sources)
+    add_library(kernelopt_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(kernelopt_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_link_libraries(kernelopt_${name} ${scope} kernelopt_flags ${deps} ${ARG_LIBS})
+  if(KERNELOPT_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE kernelopt_${name} GTest::gmock_main
+                          kernelopt_rapidcheck)
+    target_compile_definitions(${name}_test PRIVATE
+                               KERNELOPT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
+  endif()
+endfunction()

@@ -1,0 +1,80 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace kernelopt {
+
+Error ErrnoError(int error_number, std::string_view code, const std::string& path,
+                 std::string_view doing) {
+  const bool full = error_number == ENOSPC || error_number == EDQUOT;
+  return Error{ErrorKind::kEnvironment, full ? "disk_full" : std::string(code),
+               fmt::format("could not {}: {}{}", doing, std::strerror(error_number),
+                           full ? "; free some space and run the same command again" : ""),
+               path};
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      return Fail(ErrorKind::kUsage, "no_such_file", "there is no such file; check the path",
+                  path);
+    }
+    return std::unexpected(ErrnoError(errno, "not_readable", path, "read the file"));
+  }
+  std::string bytes;
+  char buffer[1 << 16];
+  ssize_t n;
+  while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
+    if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
+  }
+  const int error_number = errno;
+  close(fd);
+  if (n < 0) {
+    return std::unexpected(ErrnoError(error_number, "not_readable", path, "read the file"));
+  }
+  return bytes;
+}
+
+Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
+  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return std::unexpected(ErrnoError(errno, "not_writable", path, "write the file"));
+  int error_number = 0;
+  while (!bytes.empty()) {
+    ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      error_number = errno;
+      break;
+    }
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  if (error_number == 0 && fsync(fd) != 0) error_number = errno;
+  if (close(fd) != 0 && error_number == 0) error_number = errno;
+  if (error_number == 0 && rename(temporary.c_str(), path.c_str()) != 0) error_number = errno;
+  if (error_number != 0) {
+    unlink(temporary.c_str());
+    return std::unexpected(ErrnoError(error_number, "not_writable", path, "write the file"));
+  }
+  return {};
+}
+
+Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    return std::unexpected(
+        ErrnoError(error.value(), "not_writable", path, "create the folder"));
+  }
+  return {};
+}
+
+}  // namespace kernelopt

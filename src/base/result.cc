@@ -1,0 +1,9 @@
+#include "base/result.h"
+
+namespace kernelopt {
+
+std::string Error::ToString() const {
+  return where.empty() ? message : where + ": " + message;
+}
+
+}  // namespace kernelopt
