@@ -24,6 +24,17 @@ endfunction()
 
 kernelopt_static(kernelopt_crypto libcrypto.a crypto)
 target_link_libraries(kernelopt_crypto INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+if(KERNELOPT_STATIC)
+  # What else the archive asks for differs: nothing on Debian 12, z and zstd on
+  # Debian 13. OpenSSL's own .pc file says it.
+  pkg_check_modules(LIBCRYPTO REQUIRED libcrypto)
+  set(others ${LIBCRYPTO_STATIC_LIBRARIES})
+  list(REMOVE_ITEM others crypto dl pthread c)
+  foreach(other ${others})
+    find_library(LIBCRYPTO_${other}_ARCHIVE NAMES lib${other}.a REQUIRED)
+    target_link_libraries(kernelopt_crypto INTERFACE ${LIBCRYPTO_${other}_ARCHIVE})
+  endforeach()
+endif()
 kernelopt_static(kernelopt_sqlite libsqlite3.a sqlite3)
 target_link_libraries(kernelopt_sqlite INTERFACE Threads::Threads ${CMAKE_DL_LIBS} m)
 kernelopt_static(kernelopt_sqlitecpp libSQLiteCpp.a SQLiteCpp)
@@ -43,9 +54,10 @@ target_compile_definitions(kernelopt_fmt INTERFACE FMT_HEADER_ONLY SPDLOG_FMT_EX
 # hash; shared by all presets of one checkout.
 set(TREE_SITTER_DIR ${PROJECT_SOURCE_DIR}/build/third_party)
 if(NOT EXISTS ${TREE_SITTER_DIR}/complete)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  # A Python that has pip: Debian's own comes without it, the scripts' venv has it.
+  find_program(KERNELOPT_PIP_PYTHON python3 HINTS ${PROJECT_SOURCE_DIR}/.venv/bin REQUIRED)
   execute_process(
-    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/fetch_tree_sitter.py
+    COMMAND ${KERNELOPT_PIP_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/fetch_tree_sitter.py
             ${TREE_SITTER_DIR}
     COMMAND_ERROR_IS_FATAL ANY)
 endif()

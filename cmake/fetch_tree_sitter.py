@@ -1,8 +1,9 @@
 """Fetch tree-sitter's runtime and its Python grammar (PyPI sdists) into a folder.
 
 Usage: fetch_tree_sitter.py FOLDER. The sdists are asked for by name through
-pip, checked against their SHA-256 and unpacked; nothing of them is run. With
-KERNELOPT_SDISTS set to a folder that holds them no network is used.
+pip, which is told their SHA-256 and refuses anything else before it looks inside
+(pip runs an sdist's setup.py to read its metadata). With KERNELOPT_SDISTS set to
+a folder that holds them no network is used; the hash is checked all the same.
 
 The runtime comes from the same release line as the grammar, since the
 grammar's sdist leaves out the headers that it is compiled with, and Debian
@@ -27,14 +28,18 @@ SDISTS = [
 ]
 
 
-def fetch(package: str, version: str, name: str, folder: pathlib.Path) -> pathlib.Path:
+def fetch(package: str, version: str, name: str, sha256: str,
+          folder: pathlib.Path) -> pathlib.Path:
     """The sdist's path: a local copy, or what pip downloads into `folder`."""
     local = os.environ.get("KERNELOPT_SDISTS")
     if local:
         return pathlib.Path(local) / f"{name}.tar.gz"
+    wanted = folder / f"{package}.txt"
+    wanted.write_text(f"{package}=={version} --hash=sha256:{sha256}\n")
     subprocess.run(
-        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:",
-         "--dest", str(folder), f"{package}=={version}"],
+        [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+         "--no-deps", "--require-hashes", "--no-binary", package, "--dest", str(folder),
+         "-r", str(wanted)],
         check=True, timeout=300)
     return folder / f"{name}.tar.gz"
 
@@ -57,7 +62,7 @@ def main() -> int:
     root = pathlib.Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         for package, version, name, sha256, wanted in SDISTS:
-            sdist = fetch(package, version, name, pathlib.Path(folder))
+            sdist = fetch(package, version, name, sha256, pathlib.Path(folder))
             found = hashlib.sha256(sdist.read_bytes()).hexdigest()
             if found != sha256:
                 print(f"{sdist}: its SHA-256 is {found}, wanted {sha256}; it is not used",

@@ -1,0 +1,50 @@
+#!/bin/bash
+# The tests that need a GPU: bash tests/gpu/run.sh
+#
+# Runs the C++ tests of the judge that were built (build/dev), then every
+# tests/gpu/*_test.py with a Python that has torch and CUDA, and closes with a
+# table. PYTHON names that Python; by default it is .venv's, else python3.
+# Without a usable GPU it fails: it was asked to test one.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+
+python=${PYTHON:-}
+[ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python || python=python3; }
+if ! device=$("$python" -c 'import torch; print(torch.cuda.get_device_name(), "torch", torch.__version__)' 2>&1); then
+  echo "tests/gpu/run.sh: $python can't use a GPU: ${device##*$'\n'}" >&2
+  exit 3
+fi
+echo "GPU tests on $device"
+mkdir -p build/logs
+export PYTHONPATH="$PWD/python" KERNELOPT_PROGRAM="${KERNELOPT_PROGRAM:-$PWD/kernelopt}"
+
+table=()
+passed=0
+failed=0
+
+# run NAME COMMAND...
+run() {
+  local name=$1 start=$SECONDS state=passed
+  shift
+  if "$@" >"build/logs/gpu-$name.log" 2>&1 </dev/null; then
+    passed=$((passed + 1))
+    tail -n 3 "build/logs/gpu-$name.log"
+  else
+    state=FAILED
+    failed=$((failed + 1))
+    tail -n 200 "build/logs/gpu-$name.log"
+  fi
+  table+=("$(printf '%-28s %5d s  %s' "$name" $((SECONDS - start)) "$state")")
+}
+
+for program in build/*/src/*/*_gpu_test; do
+  [ -x "$program" ] && run "$(basename "$program")" "$program"
+done
+for test in tests/gpu/*_test.py; do
+  [ -f "$test" ] && run "$(basename "$test" .py)" "$python" -m pytest -q -rs "$test"
+done
+
+printf '\n'
+[ $((passed + failed)) = 0 ] || printf '%s\n' "${table[@]}"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

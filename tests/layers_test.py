@@ -1,0 +1,183 @@
+"""The source tree keeps the rules of docs/architecture.md and docs/coding.md.
+
+Who may use whom is read from the block in docs/architecture.md, so that the
+text and the check can't differ. Includes are checked one by one; DEPS are what
+CMake links, and an include must be covered by them.
+"""
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def allowed_uses(text: str) -> dict[str, set[str]]:
+    """Folder -> folders it may use, from the block under 'Who may use whom'."""
+    block = re.search(r"## Who may use whom\n```\n(.*?)```", text, re.DOTALL).group(1)
+    chain_lines, also, only = [], [], []
+    for line in block.splitlines():
+        if line.startswith("also: "):
+            also.append(line[6:])
+        elif line.startswith("only: "):
+            only.append(line[6:])
+        else:
+            chain_lines.append(line)
+    levels = [re.findall(r"\w+", level) for level in " ".join(chain_lines).split("->")]
+    uses: dict[str, set[str]] = {}
+    for i, level in enumerate(levels):
+        below = {folder for lower in levels[i + 1:] for folder in lower}
+        for folder in level:
+            uses[folder] = set(below)
+    for line in also:
+        folder, target = (part.strip() for part in line.split("->"))
+        uses[folder].add(target)
+    for line in only:
+        folder, targets = (part.strip() for part in line.split("->"))
+        uses[folder] = set(re.findall(r"\w+", targets))
+    # A folder that is not in the chain can be used by the two at its top.
+    in_chain = {folder for level in levels for folder in level}
+    for folder in set(uses) - in_chain:
+        for top in levels[0] + levels[1]:
+            uses[top].add(folder)
+    return uses
+
+
+ALLOWED = allowed_uses((ROOT / "docs/architecture.md").read_text())
+FOLDERS = sorted(p.name for p in SRC.iterdir() if p.is_dir())
+
+
+def sources(folder: str) -> list[pathlib.Path]:
+    return sorted(p for p in (SRC / folder).rglob("*") if p.suffix in (".h", ".cc"))
+
+
+def includes(path: pathlib.Path) -> list[tuple[str, str]]:
+    """('<' or '"', name) of each #include."""
+    return INCLUDE.findall(path.read_text())
+
+
+def deps(folder: str) -> set[str]:
+    """What the folder's CMakeLists.txt gives as DEPS."""
+    text = (SRC / folder / "CMakeLists.txt").read_text()
+    found = re.search(r"\bDEPS\s+([\w\s]*?)(?:\bLIBS\b|\))", text)
+    return set(found.group(1).split()) if found else set()
+
+
+def reachable(folder: str) -> set[str]:
+    """The folder's DEPS and theirs."""
+    seen: set[str] = set()
+    todo = [folder]
+    while todo:
+        for dep in deps(todo.pop()) - seen:
+            seen.add(dep)
+            todo.append(dep)
+    return seen
+
+
+def ours(*patterns: str) -> list[pathlib.Path]:
+    """Files of the project that match, committed or about to be."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    return [path for name in listed if (path := ROOT / name).is_file()]
+
+
+def test_block_is_read():
+    assert "base" in ALLOWED["cli"] and "judge" in ALLOWED["gates"]
+    assert "inductor" not in ALLOWED["judge"] and "judge" not in ALLOWED["inductor"]
+    assert "program" in ALLOWED["device"] and "device" not in ALLOWED["program"]
+    assert ALLOWED["report"] == {"store", "base"} and "store" not in ALLOWED["workers"]
+    assert "report" in ALLOWED["cli"] and "report" not in ALLOWED["agents"]
+    assert ALLOWED["base"] == set()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folder_is_in_the_order_and_in_the_table(folder):
+    assert folder in ALLOWED
+    assert f"| src/{folder} |" in (ROOT / "docs/architecture.md").read_text()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_deps_obey_the_order(folder):
+    assert deps(folder) <= ALLOWED[folder], f"src/{folder}/CMakeLists.txt: DEPS go upwards"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_includes_obey_the_order_and_the_deps(folder):
+    linked = reachable(folder) | {folder}
+    wrong = []
+    for path in sources(folder):
+        for _, name in includes(path):
+            used = name.split("/")[0]
+            if used in FOLDERS and used != folder:
+                if used not in ALLOWED[folder]:
+                    wrong.append(f"{path.relative_to(ROOT)} includes {name}: not allowed")
+                elif used not in linked:
+                    wrong.append(f"{path.relative_to(ROOT)} includes {name}: not in DEPS")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_outside_headers_stay_where_they_belong(folder):
+    wrong = []
+    for path in sources(folder):
+        for _, name in includes(path):
+            if name.startswith("tree_sitter") and folder != "syntax":
+                wrong.append(f"{path.name}: {name} is for src/syntax alone")
+            if name.startswith("CLI") and folder != "cli":
+                wrong.append(f"{path.name}: {name} is for src/cli alone")
+            if name.lower().startswith(("sqlite", "sqlitecpp")) and folder != "store":
+                wrong.append(f"{path.name}: {name} is for src/store alone")
+            if path.suffix == ".h" and name == "nlohmann/json.hpp":
+                wrong.append(f"{path.name}: {name} is slow to compile; a header takes base/json.h")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folder_with_code_has_tests(folder):
+    code = [p for p in sources(folder) if p.suffix == ".cc" and not p.name.endswith("_test.cc")]
+    tests = [p for p in sources(folder) if p.name.endswith("_test.cc")]
+    assert tests or not code, f"src/{folder} has code and no *_test.cc"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_headers_begin_with_a_comment(folder):
+    bare = [p.name for p in sources(folder)
+            if p.suffix == ".h" and not p.read_text().startswith("//")]
+    assert not bare, f"no first comment in {bare}"
+
+
+def test_the_project_speaks_of_itself_alone():
+    """No word of where or by what it was written, in any text of the project."""
+    words = ["." + "library", "/" + "work/", "sub" + "agent", "work" + "place"]
+    wrong = []
+    for path in ours("*"):
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        wrong += [f"{path.relative_to(ROOT)}: {word}" for word in words if word in text]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_benchmark_problem_is_named_in_the_product():
+    """Nothing in the product may know which benchmark problem it is looking at."""
+    named = re.compile(r"(kernelbench|\bproblems?\b|\blevel\s*[123]\b)[^\n]{0,20}\b\d{1,3}\b",
+                       re.IGNORECASE)
+    wrong = []
+    for path in ours("src", "python"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if named.search(line):
+                wrong.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_python_test_file_is_collected():
+    """pytest takes *_test.py and test_*.py; anything else in tests is a helper by name."""
+    for path in ours("tests/*.py", "tests/**/*.py"):
+        defines = re.search(r"^def test_|^    def test_", path.read_text(), re.MULTILINE)
+        if defines and "gpu" not in path.parts:
+            assert path.name.endswith("_test.py"), f"{path.relative_to(ROOT)} would not be run"
