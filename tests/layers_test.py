@@ -15,6 +15,11 @@ SRC = ROOT / "src"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
+def for_tests(text: str) -> set[str]:
+    """The folders that only tests may use."""
+    return set(re.findall(r"^tests: (\w+)$", text, re.MULTILINE))
+
+
 def allowed_uses(text: str) -> dict[str, set[str]]:
     """Folder -> folders it may use, from the block under 'Who may use whom'."""
     block = re.search(r"## Who may use whom\n```\n(.*?)```", text, re.DOTALL).group(1)
@@ -24,6 +29,8 @@ def allowed_uses(text: str) -> dict[str, set[str]]:
             also.append(line[6:])
         elif line.startswith("only: "):
             only.append(line[6:])
+        elif line.startswith("tests: "):
+            pass  # see FOR_TESTS
         else:
             chain_lines.append(line)
     levels = [re.findall(r"\w+", level) for level in " ".join(chain_lines).split("->")]
@@ -40,13 +47,15 @@ def allowed_uses(text: str) -> dict[str, set[str]]:
         uses[folder] = set(re.findall(r"\w+", targets))
     # A folder that is not in the chain can be used by the two at its top.
     in_chain = {folder for level in levels for folder in level}
-    for folder in set(uses) - in_chain:
+    for folder in set(uses) - in_chain - for_tests(text):
         for top in levels[0] + levels[1]:
             uses[top].add(folder)
     return uses
 
 
-ALLOWED = allowed_uses((ROOT / "docs/architecture.md").read_text())
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+ALLOWED = allowed_uses(ARCHITECTURE)
+FOR_TESTS = for_tests(ARCHITECTURE)
 FOLDERS = sorted(p.name for p in SRC.iterdir() if p.is_dir())
 
 
@@ -60,7 +69,9 @@ def includes(path: pathlib.Path) -> list[tuple[str, str]]:
 
 
 def deps(folder: str) -> set[str]:
-    """What the folder's CMakeLists.txt gives as DEPS."""
+    """What the folder's CMakeLists.txt gives as DEPS; a folder of headers for tests has none."""
+    if folder in FOR_TESTS:
+        return set()
     text = (SRC / folder / "CMakeLists.txt").read_text()
     found = re.search(r"\bDEPS\s+([\w\s]*?)(?:\bLIBS\b|\))", text)
     return set(found.group(1).split()) if found else set()
@@ -97,7 +108,7 @@ def test_block_is_read():
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_folder_is_in_the_order_and_in_the_table(folder):
     assert folder in ALLOWED
-    assert f"| src/{folder} |" in (ROOT / "docs/architecture.md").read_text()
+    assert f"| src/{folder} |" in ARCHITECTURE
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -107,11 +118,13 @@ def test_deps_obey_the_order(folder):
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_includes_obey_the_order_and_the_deps(folder):
-    linked = reachable(folder) | {folder}
+    linked = ALLOWED[folder] if folder in FOR_TESTS else reachable(folder) | {folder}
     wrong = []
     for path in sources(folder):
         for _, name in includes(path):
             used = name.split("/")[0]
+            if used in FOR_TESTS and path.name.endswith("_test.cc"):
+                continue
             if used in FOLDERS and used != folder:
                 if used not in ALLOWED[folder]:
                     wrong.append(f"{path.relative_to(ROOT)} includes {name}: not allowed")
@@ -131,7 +144,8 @@ def test_outside_headers_stay_where_they_belong(folder):
                 wrong.append(f"{path.name}: {name} is for src/cli alone")
             if name.lower().startswith(("sqlite", "sqlitecpp")) and folder != "store":
                 wrong.append(f"{path.name}: {name} is for src/store alone")
-            if path.suffix == ".h" and name == "nlohmann/json.hpp":
+            if (path.suffix == ".h" and name == "nlohmann/json.hpp" and
+                    folder not in FOR_TESTS):
                 wrong.append(f"{path.name}: {name} is slow to compile; a header takes base/json.h")
     assert not wrong, "\n".join(wrong)
 
@@ -176,8 +190,8 @@ def test_no_benchmark_problem_is_named_in_the_product():
 
 
 def test_every_python_test_file_is_collected():
-    """pytest takes *_test.py and test_*.py; anything else in tests is a helper by name."""
+    """pytest takes test_*.py and *_test.py by name; a file with tests has such a name."""
     for path in ours("tests/*.py", "tests/**/*.py"):
-        defines = re.search(r"^def test_|^    def test_", path.read_text(), re.MULTILINE)
-        if defines and "gpu" not in path.parts:
-            assert path.name.endswith("_test.py"), f"{path.relative_to(ROOT)} would not be run"
+        if re.search(r"^ *def test_", path.read_text(), re.MULTILINE):
+            assert re.fullmatch(r"test_.*|.*_test", path.stem), (
+                f"{path.relative_to(ROOT)} holds tests and would not be run")
