@@ -13,14 +13,14 @@
 namespace kernelopt {
 
 struct TtirFacts {
-  /// Float types that arithmetic computes in: "f32", "bf16", "f64", "f8E4M3FN".
-  /// Loads, stores, constants and conversions alone don't count.
+  /// Float types that arithmetic, reductions and library functions compute in:
+  /// "f32", "bf16", "f64". Loads, stores, constants, selects and conversions
+  /// don't count.
   std::set<std::string> arithmetic_types;
-  /// Float types that a value is converted down to (arith.truncf,
-  /// tt.fp_to_fp) and that are not merely stored.
+  /// Float types that something is converted down to, and that conversions
+  /// widen again ("f16" in f32 -> f16 -> f32): rounding in the middle.
   std::set<std::string> narrowed_types;
-  /// Input precision of dots with their count: "ieee", "tf32", "tf32x3"...;
-  /// the operand type is in front: "f32:tf32".
+  /// Dots with their count, operand type and input precision: "f32 tf32".
   std::map<std::string, int> dots;
   int atomics = 0;
   int inline_asm = 0;
@@ -31,8 +31,11 @@ struct TtirFacts {
   int loads = 0;
   int stores = 0;
   bool volatile_access = false;
-  /// Operations that this project has never seen a compiler emit for a
-  /// generated kernel: calls, prints, descriptors, barriers, ptr casts.
+  /// Alignment and contiguity claims on operations (not on parameters, which
+  /// come from the call site's guards).
+  std::set<std::string> hints;
+  /// Operations beyond what generated kernels need: calls, prints,
+  /// descriptors, pointers from integers.
   std::set<std::string> unusual_ops;
 };
 

@@ -1,0 +1,273 @@
+#include "ttir/ttir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "base/file.h"
+#include "ttir/facts.h"
+#include "ttir/roles.h"
+
+namespace kernelopt {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+TtirModule Fixture(const std::string& name) {
+  std::string path = std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/" + name + ".ttir";
+  auto text = ReadFile(path);
+  EXPECT_TRUE(text.has_value());
+  auto module = ReadTtir(*text, path);
+  EXPECT_TRUE(module.has_value()) << module.error().ToString();
+  return std::move(*module);
+}
+
+std::map<std::string, int> Counts(const TtirModule& module) {
+  std::map<std::string, int> counts;
+  WalkOps(module, [&](const TtirOp& op) { ++counts[op.name]; });
+  return counts;
+}
+
+TEST(TtirTest, ReadsFunctionsParametersAndTypes) {
+  TtirModule module = Fixture("pointwise");
+  ASSERT_NE(module.Entry(), nullptr);
+  EXPECT_EQ(module.Entry()->name, "pointwise");
+  std::vector<std::string> types;
+  for (ValueId id : module.Entry()->parameters) types.push_back(module.TypeOf(id));
+  EXPECT_THAT(types, ElementsAre("!tt.ptr<f32>", "!tt.ptr<bf16>", "!tt.ptr<bf16>", "i32"));
+  for (const TtirValue& value : module.values) EXPECT_NE(value.type, "") << value.name;
+}
+
+TEST(TtirTest, ReadsLoopsWithCarriedValues) {
+  TtirModule module = Fixture("reduction");
+  auto counts = Counts(module);
+  EXPECT_EQ(counts["scf.for"], 2);
+  EXPECT_EQ(counts["tt.reduce"], 1);
+  EXPECT_EQ(counts["tt.reduce.return"], 1);
+  WalkOps(module, [&](const TtirOp& op) {
+    if (op.name != "scf.for") return;
+    ASSERT_EQ(op.operands.size(), 3u);
+    ASSERT_EQ(op.regions.size(), 1u);
+    EXPECT_EQ(op.regions[0].blocks[0].arguments.size(), 1 + op.initial.size());
+    EXPECT_EQ(op.results.size(), op.initial.size());
+  });
+}
+
+TEST(TtirTest, ReadsBranchesWhileIfAndScan) {
+  TtirModule module = Fixture("control");
+  auto counts = Counts(module);
+  EXPECT_EQ(counts["cf.cond_br"], 1);
+  EXPECT_EQ(counts["scf.while"], 1);
+  EXPECT_EQ(counts["scf.if"], 1);
+  EXPECT_EQ(counts["tt.scan"], 1);
+  EXPECT_EQ(counts["tt.return"], 2);
+  EXPECT_EQ(module.Entry()->body.blocks.size(), 3u);
+}
+
+TEST(TtirTest, ReadsGenericFormBranchesWithArgumentsAndQuotedNames) {
+  auto module = ReadTtir(R"(module attributes {a.b = "}"} {
+  tt.func private @"helper fn"(%a: f32) -> f32 {
+    tt.return %a : f32
+  }
+  tt.func @f(%p: !tt.ptr<f32, 1>, %c: i1) {
+    cf.cond_br %c, ^bb1(%p, %c : !tt.ptr<f32, 1>, i1), ^bb2
+  ^bb1(%q: !tt.ptr<f32, 1>, %d: i1):
+    %0:2 = "tt.reduce"(%q, %q) ({
+    ^bb0(%x: f32, %y: f32):
+      "tt.reduce.return"(%x, %y) : (f32, f32) -> ()
+    }) {axis = 0 : i32} : (!tt.ptr<f32, 1>, !tt.ptr<f32, 1>) -> (f32, i32)
+    tt.return
+  ^bb2:
+    %v = tt.load %p : !tt.ptr<f32, 1>
+    tt.return
+  }
+})",
+                         "m");
+  ASSERT_TRUE(module.has_value()) << module.error().ToString();
+  ASSERT_EQ(module->functions.size(), 2u);
+  EXPECT_EQ(module->functions[0].name, "helper fn");
+  EXPECT_EQ(module->Entry()->name, "f");
+  const TtirOp& branch = module->Entry()->body.blocks[0].ops[0];
+  ASSERT_EQ(branch.successors.size(), 2u);
+  EXPECT_EQ(branch.successors[0].arguments.size(), 2u);
+  const TtirOp& reduce = module->Entry()->body.blocks[1].ops[0];
+  EXPECT_EQ(module->TypeOf(reduce.results[1]), "i32");
+  EXPECT_EQ(module->TypeOf(module->Entry()->body.blocks[2].ops[0].results[0]), "f32");
+}
+
+struct BadCase {
+  const char* text;
+  const char* found;
+  const char* where;
+};
+
+TEST(TtirTest, RefusesWhatItCannotRead) {
+  const BadCase cases[] = {
+      {"", "no function", "m:1"},
+      {"module {\n}", "no function", "m:2"},
+      {"module {\n  tt.func @f() {\n    tt.return\n", "never ends", "m:4"},
+      {"tt.func @f() {\n  %a = arith.addi %b, %b : i32\n}", "%b, which nothing defines", "m:2"},
+      {"tt.func @f() {\n  hello\n}", "'hello'", "m:2"},
+      {"tt.func @f() {\n  %a = arith.constant dense<1 : i32\n}", "bracket that never closes",
+       "m:"},
+      {"tt.func @f() {\n  tt.print \"x\n}", "string or location", "m:1"},
+      {"tt.func @f(%a) {\n}", "without a type", "m:1"},
+      {"tt.func @f()\n", "without a body", "m:1"},
+      {"scf.for\n", "neither a function nor a module", "m:1"},
+      {"tt.func @f() {\n  %a:99999 = tt.call @g() : () -> i32\n}", "number of results", "m:2"},
+  };
+  for (const BadCase& bad : cases) {
+    auto module = ReadTtir(bad.text, "m");
+    ASSERT_FALSE(module.has_value()) << bad.text;
+    EXPECT_EQ(module.error().code, "unreadable_ttir");
+    EXPECT_THAT(module.error().message, HasSubstr(bad.found)) << bad.text;
+    EXPECT_THAT(module.error().where, HasSubstr(bad.where)) << bad.text;
+  }
+  std::string deep = "tt.func @f(%c: i1) {\n";
+  for (int i = 0; i < 5000; ++i) deep += "scf.if %c {\n";
+  EXPECT_FALSE(ReadTtir(deep, "m").has_value());
+}
+
+TEST(TtirTest, ElementTypes) {
+  EXPECT_EQ(ElementType("tensor<64x32xf32>"), "f32");
+  EXPECT_EQ(ElementType("tensor<8x!tt.ptr<f32>>"), "!tt.ptr<f32>");
+  EXPECT_EQ(ElementType("tensor<8xf16, #blocked>"), "f16");
+  EXPECT_EQ(ElementType("i32"), "i32");
+  EXPECT_TRUE(IsPointerType("tensor<8x!tt.ptr<bf16>>"));
+  EXPECT_FALSE(IsPointerType("f32"));
+  EXPECT_TRUE(IsFloatType("f8E4M3FN"));
+  EXPECT_FALSE(IsFloatType("i32"));
+}
+
+std::string Show(const std::vector<PointerUse>& uses) {
+  std::string text;
+  for (const PointerUse& use : uses) {
+    if (!text.empty()) text += ' ';
+    text += use.is_pointer ? "L" + std::to_string(use.loads) + "S" + std::to_string(use.stores) +
+                                 "A" + std::to_string(use.atomics) + (use.indirect ? "i" : "")
+                           : "-";
+  }
+  return text;
+}
+
+TEST(RolesTest, FollowsPointers) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"pointwise", "L1S1A0 L1S0A0 L0S1A0 -"},
+      {"reduction", "L2S0A0 L0S1A0 - -"},
+      {"gather", "L1S0A0 L1S0A0i L0S1A0 -"},
+      {"control", "L2S0A0 L2S0A0 L0S1A0 -"},  // a select: one load may read either
+      {"forbidden", "L1S0A0 L0S0A1 -"},
+  };
+  for (auto [name, wanted] : cases) {
+    auto uses = PointerUses(Fixture(name));
+    ASSERT_TRUE(uses.has_value()) << name << uses.error().ToString();
+    EXPECT_EQ(Show(*uses), wanted) << name;
+  }
+}
+
+TEST(RolesTest, RefusesWhatItCannotFollow) {
+  auto uses = PointerUses(Fixture("untraceable"));
+  ASSERT_FALSE(uses.has_value());
+  EXPECT_EQ(uses.error().code, "not_analysable");
+  EXPECT_THAT(uses.error().message, HasSubstr("tt.call in line 6"));
+
+  const char* texts[] = {
+      "tt.func @f(%n: i64) {\n  %p = tt.int_to_ptr %n : i64 -> !tt.ptr<f32>\n"
+      "  %x = tt.load %p : !tt.ptr<f32>\n  tt.return\n}",
+      "tt.func @f(%p: !tt.ptr<f32>) {\n  %n = tt.ptr_to_int %p : !tt.ptr<f32> -> i64\n"
+      "  tt.return\n}",
+      "tt.func @f(%p: !tt.ptr<!tt.ptr<f32>>) {\n  %q = tt.load %p : !tt.ptr<!tt.ptr<f32>>\n"
+      "  tt.return\n}",
+      "tt.func @f(%p: !tt.ptr<f32>) {\n  tt.return\n}\ntt.func @g() {\n  tt.return\n}",
+  };
+  for (const char* text : texts) {
+    auto module = ReadTtir(text, "m");
+    ASSERT_TRUE(module.has_value()) << module.error().ToString();
+    EXPECT_FALSE(PointerUses(*module).has_value()) << text;
+  }
+}
+
+TEST(RolesTest, FollowsBranchArgumentsAndLoopCarriedPointers) {
+  auto module = ReadTtir(R"(tt.func @f(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %n: i32, %c: i1) {
+    %r:2 = scf.for %i = %n to %n step %n iter_args(%p = %a, %q = %b) -> (!tt.ptr<f32>, !tt.ptr<f32>)  : i32 {
+      %x = tt.load %p : !tt.ptr<f32>
+      scf.yield %q, %p : !tt.ptr<f32>, !tt.ptr<f32>
+    }
+    cf.cond_br %c, ^bb1(%r#0 : !tt.ptr<f32>), ^bb2
+  ^bb1(%s: !tt.ptr<f32>):
+    %y = tt.load %s : !tt.ptr<f32>
+    tt.return
+  ^bb2:
+    tt.return
+  })",
+                         "m");
+  ASSERT_TRUE(module.has_value()) << module.error().ToString();
+  auto uses = PointerUses(*module);
+  ASSERT_TRUE(uses.has_value()) << uses.error().ToString();
+  EXPECT_EQ(Show(*uses), "L2S0A0 L2S0A0 - -");  // swapped each round, so both may be read
+}
+
+TEST(FactsTest, ReadsWhatTheGateCompares) {
+  TtirFacts plain = ReadFacts(Fixture("pointwise"));
+  EXPECT_THAT(plain.arithmetic_types, UnorderedElementsAre("f32"));
+  EXPECT_THAT(plain.narrowed_types, UnorderedElementsAre("bf16"));  // bf16 in, bf16 out
+  EXPECT_THAT(plain.extern_symbols, UnorderedElementsAre("__nv_expf"));
+  EXPECT_THAT(plain.unusual_ops, IsEmpty());
+  EXPECT_EQ(plain.loads, 2);
+  EXPECT_EQ(plain.stores, 2);
+
+  TtirFacts bad = ReadFacts(Fixture("forbidden"));
+  EXPECT_THAT(bad.arithmetic_types, UnorderedElementsAre("f16", "f32"));
+  EXPECT_THAT(bad.narrowed_types, UnorderedElementsAre("f16"));
+  EXPECT_EQ(bad.dots.at("f32 tf32"), 1);
+  EXPECT_EQ(bad.atomics, 1);
+  EXPECT_EQ(bad.inline_asm, 1);
+  EXPECT_TRUE(bad.volatile_access);
+
+  EXPECT_THAT(ReadFacts(Fixture("untraceable")).unusual_ops, UnorderedElementsAre("tt.call"));
+  EXPECT_GT(ReadFacts(Fixture("gather")).asserts, 0);
+  EXPECT_EQ(ReadFacts(Fixture("control")).scans, 1);
+}
+
+RC_GTEST_PROP(TtirTest, DamagedTextIsReadOrRefusedNeverMore, ()) {
+  static const std::string text = *ReadFile(std::string(KERNELOPT_SOURCE_DIR) +
+                                            "/src/ttir/testdata/control.ttir");
+  std::string damaged = text;
+  auto at = *rc::gen::inRange<size_t>(0, text.size());
+  auto count = *rc::gen::inRange<size_t>(0, 40);
+  damaged.replace(at, count, *rc::gen::container<std::string>(rc::gen::elementOf(
+                                 std::string("%^{}()<>:\"#,=- \nabc0"))));
+  if (auto module = ReadTtir(damaged, "m")) {
+    (void)PointerUses(*module);
+    (void)ReadFacts(*module);
+  }
+}
+
+/// A developer's run over many kernels: a folder of *.ttir, each beside the
+/// *.src it was compiled from, if any.
+TEST(TtirTest, ReadsAFolderOfCompiledKernels) {
+  const char* folder = std::getenv("KERNELOPT_TTIR_DIR");
+  if (folder == nullptr) GTEST_SKIP() << "KERNELOPT_TTIR_DIR is not set";
+  int read = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".ttir") continue;
+    auto module = ReadTtir(*ReadFile(entry.path()), entry.path().string());
+    ASSERT_TRUE(module.has_value()) << module.error().ToString();
+    auto uses = PointerUses(*module);
+    EXPECT_TRUE(uses.has_value()) << entry.path() << uses.error().ToString();
+    EXPECT_THAT(ReadFacts(*module).unusual_ops, IsEmpty()) << entry.path();
+    for (const TtirValue& value : module->values) EXPECT_NE(value.type, "") << value.name;
+    ++read;
+  }
+  EXPECT_GE(read, 150);
+}
+
+}  // namespace
+}  // namespace kernelopt
