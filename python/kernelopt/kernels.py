@@ -11,12 +11,14 @@ record and the binary hash.
 """
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import struct
-from typing import Any
+from typing import Any, Iterator
 
 #: EIATTR codes of the .nv.info section that ptxas writes.
 _EIATTR_FRAME_SIZE = 0x11
@@ -58,12 +60,33 @@ def load_autotuner(source: str, kernel_name: str) -> Any:
     return getattr(PyCodeCache.load(source), kernel_name)
 
 
-def compile_autotuner(autotuner: Any, config: dict[str, Any]) -> Compiled:
+def compile_autotuner(autotuner: Any, config: dict[str, Any],
+                      expected_hash: str = "") -> Compiled:
     """Compile `autotuner` in the one configuration given (docs/protocol.md), for
     the device its source names, and keep the result in it.
 
+    Inductor compiles in its worker processes with torch's own ptxas where the
+    torch wheel brings one, and in the parent (a rescaled reduction) with
+    Triton's. Replacements are always made as the workers make them. With an
+    `expected_hash`, the binary hash of a kernel that the compiler made, both
+    are tried and the one that reproduces it is kept.
+
     Raises CompileError when Triton or ptxas refuse the kernel.
     """
+    tools = [_torch_ptxas()]
+    if expected_hash and tools[0]:
+        tools.append("")
+    first: Compiled | None = None
+    for tool in tools:
+        compiled = _compile(autotuner, config, tool)
+        first = first or compiled
+        if compiled.binary_hash == expected_hash:
+            return compiled
+    assert first is not None
+    return first
+
+
+def _compile(autotuner: Any, config: dict[str, Any], ptxas: str) -> Compiled:
     import triton
 
     maxnreg = config.get("maxnreg")
@@ -75,12 +98,14 @@ def compile_autotuner(autotuner: Any, config: dict[str, Any]) -> Compiled:
             return {**make_options(*args), "maxnreg": maxnreg}
 
         autotuner._create_compile_options = with_maxnreg
+    autotuner.compile_results = []
     autotuner.configs = [
         triton.Config(dict(config["constexprs"]), num_warps=config["num_warps"],
                       num_stages=config["num_stages"], num_ctas=config.get("num_ctas") or 1)
     ]
     try:
-        autotuner._precompile_worker()
+        with _ptxas(ptxas):
+            autotuner._precompile_worker()
     except Exception as error:  # Triton raises anything from AssertionError to its own types
         text = str(error).strip().splitlines() or [""]
         raise CompileError(f"{type(error).__name__}: {text[-1]}"[:500]) from error
@@ -89,6 +114,49 @@ def compile_autotuner(autotuner: Any, config: dict[str, Any]) -> Compiled:
             del autotuner._create_compile_options
     (result,) = autotuner.compile_results
     return describe(result)
+
+
+def _torch_ptxas() -> str:
+    """What Inductor's compile workers use: TRITON_PTXAS_PATH, or the ptxas of the
+    torch wheel; empty for Triton's own (torch/_inductor/runtime/compile_tasks.py)."""
+    import torch
+
+    named = os.environ.get("TRITON_PTXAS_PATH")
+    if named is not None:
+        return named
+    path = os.path.join(os.path.dirname(torch.__file__), "bin", "ptxas")
+    return path if os.access(path, os.X_OK) else ""
+
+
+@contextlib.contextmanager
+def _ptxas(path: str) -> Iterator[None]:
+    """Triton uses the ptxas at `path` (empty: its own) while this is active. What
+    Triton remembers of the tool's version names its cache, so it is forgotten."""
+    from triton.backends.nvidia import compiler as nvidia
+
+    def forget() -> None:
+        for holder in (nvidia, nvidia.CUDABackend):
+            for member in vars(holder).values():
+                if callable(getattr(member, "cache_clear", None)):
+                    member.cache_clear()
+
+    before = os.environ.get("TRITON_PTXAS_PATH")
+    if (before or "") == path:
+        yield
+        return
+    if path:
+        os.environ["TRITON_PTXAS_PATH"] = path
+    else:
+        os.environ.pop("TRITON_PTXAS_PATH", None)
+    forget()
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop("TRITON_PTXAS_PATH", None)
+        else:
+            os.environ["TRITON_PTXAS_PATH"] = before
+        forget()
 
 
 def describe(result: Any) -> Compiled:
