@@ -1,0 +1,238 @@
+#include "device/data.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/hash.h"
+
+namespace kernelopt {
+namespace {
+
+constexpr DType kAllTypes[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64,
+                               DType::kInt8,    DType::kUInt8,    DType::kInt16,   DType::kInt32,
+                               DType::kInt64,   DType::kBool};
+
+StorageSpec Floats(int64_t count, DType dtype = DType::kFloat32) {
+  StorageSpec spec;
+  spec.dtype = dtype;
+  spec.bytes = count * SizeOf(dtype);
+  return spec;
+}
+
+std::vector<double> Values(const StorageSpec& spec, const DataSet& data, int perturbation = 0) {
+  const KoptDraw draw = *MakeDraw(spec, 3, data, perturbation);
+  std::vector<double> values;
+  for (int64_t i = 0; i < draw.count; ++i) {
+    values.push_back(ElementValue(DrawElement(draw, i), spec.dtype));
+  }
+  return values;
+}
+
+// Any change of the generator changes what every stored verdict was made on:
+// the vectors stay as they are.
+TEST(Data, TestVectors) {
+  std::string bytes;
+  for (int family = 0; family < 10; ++family) {
+    for (DType dtype : kAllTypes) {
+      for (bool in_envelope : {false, true}) {
+        for (int perturbation : {0, 1}) {
+          StorageSpec spec = Floats(100, dtype);
+          spec.int_low = dtype == DType::kUInt8 || dtype == DType::kBool ? 0 : -1;
+          spec.int_high = 1;
+          spec.has_envelope = true;
+          spec.float_low = -0.5;
+          spec.float_high = 3;
+          const DataSet data{static_cast<DataFamily>(family), 42, in_envelope};
+          const KoptDraw draw = *MakeDraw(spec, 1, data, perturbation);
+          for (int64_t i = 0; i < draw.count; ++i) {
+            const uint64_t bits = DrawElement(draw, i);
+            bytes.append(reinterpret_cast<const char*>(&bits), 8);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(Sha256Hex(bytes), "2de4f1e735317b64dcd03fefc8665413abeabebc62886afbd9c2ceae48f2366c");
+}
+
+RC_GTEST_PROP(Data, EncodeRoundsToTheNearestFloat16, (uint64_t bits)) {
+  // Exponents around those of the type, so that most cases are not infinite.
+  bits = (bits & ~(uint64_t{0x7FF} << 52)) | ((1023 - 30 + (bits >> 52) % 50) << 52);
+  const double value = std::bit_cast<double>(bits);
+  for (int dtype : {KOPT_F16, KOPT_BF16}) {
+    const uint64_t encoded = KoptEncode(value, dtype);
+    if (!KoptIsFinite(encoded, dtype)) {
+      RC_ASSERT(std::abs(value) >= 65520);
+      continue;
+    }
+    const double error = std::abs(KoptDecode(encoded, dtype) - value);
+    for (int up : {0, 1}) {
+      const uint64_t other = KoptNeighbour(encoded, dtype, up);
+      const double distance = std::abs(KoptDecode(other, dtype) - value);
+      RC_ASSERT(error < distance || (error == distance && !(encoded & 1)));
+    }
+  }
+}
+
+TEST(Data, SixteenBitPatternsSurviveDecodingAndEncoding) {
+  for (int dtype : {KOPT_F16, KOPT_BF16}) {
+    for (uint64_t bits = 0; bits < 65536; ++bits) {
+      const double value = KoptDecode(bits, dtype);
+      if (std::isnan(value)) {
+        EXPECT_EQ(KoptClass(bits, dtype), 1);
+      } else {
+        EXPECT_EQ(KoptEncode(value, dtype), bits);
+      }
+    }
+  }
+  EXPECT_EQ(KoptDecode(0x3C00, KOPT_F16), 1.0);
+  EXPECT_EQ(KoptDecode(0x3F80, KOPT_BF16), 1.0);
+  EXPECT_EQ(KoptDecode(1, KOPT_F16), std::ldexp(1.0, -24));
+}
+
+TEST(Data, UlpIsTheDistanceToTheNextValue) {
+  for (int dtype : {KOPT_F16, KOPT_BF16, KOPT_F32, KOPT_F64}) {
+    for (double value : {0.0, 1.0, 1.5, -3.25, 1e-5, 60000.0}) {
+      const uint64_t bits = KoptEncode(value, dtype);
+      const uint64_t away = bits + 1;  // the next magnitude
+      EXPECT_EQ(std::abs(KoptDecode(away, dtype) - KoptDecode(bits, dtype)), KoptUlp(bits, dtype));
+    }
+  }
+}
+
+TEST(Data, FamiliesAreWhatTheySay) {
+  const auto mean = [](const std::vector<double>& values) {
+    double sum = 0;
+    for (double value : values) sum += value;
+    return sum / static_cast<double>(values.size());
+  };
+  const StorageSpec spec = Floats(4096);
+  for (double value : Values(spec, {DataFamily::kUniform, 0, false})) {
+    EXPECT_TRUE(value >= 0 && value < 1);
+  }
+  for (double value : Values(Floats(4096, DType::kBFloat16), {DataFamily::kUniform, 0, false})) {
+    EXPECT_TRUE(value >= 0 && value < 1);
+  }
+  const std::vector<double> normal = Values(spec, {DataFamily::kNormal, 0, false});
+  EXPECT_NEAR(mean(normal), 0, 0.1);
+  double squares = 0;
+  for (double value : normal) squares += value * value;
+  EXPECT_NEAR(squares / 4096, 1, 0.1);
+  EXPECT_NEAR(mean(Values(spec, {DataFamily::kNormalShifted, 0, false})), 30, 0.1);
+  const std::vector<double> cancelling = Values(spec, {DataFamily::kCancelling, 0, false});
+  EXPECT_LT(std::abs(cancelling[0] + cancelling[1]), 0.01);
+  int special = 0;
+  for (double value : Values(Floats(100), {DataFamily::kSpecial, 0, false})) {
+    special += !std::isfinite(value);
+  }
+  EXPECT_EQ(special, 3);
+}
+
+TEST(Data, IntegersStayInTheLegalDomainAndReachItsEnds) {
+  for (int family = 0; family < 10; ++family) {
+    StorageSpec spec = Floats(200, DType::kInt64);
+    spec.int_low = -7;
+    spec.int_high = 11;
+    bool first = false, last = false;
+    for (double value : Values(spec, {static_cast<DataFamily>(family), 9, true})) {
+      ASSERT_TRUE(value >= -7 && value <= 11);
+      first |= value == -7;
+      last |= value == 11;
+    }
+    const bool one_value =
+        family == KOPT_NORMAL_SHIFTED || family == KOPT_LARGE || family == KOPT_SMALL;
+    EXPECT_TRUE(one_value || (first && last)) << family;
+  }
+  StorageSpec whole = Floats(10, DType::kInt64);
+  whole.int_low = INT64_MIN;
+  whole.int_high = INT64_MAX;
+  EXPECT_NE(Values(whole, {})[3], Values(whole, {})[4]);
+}
+
+RC_GTEST_PROP(Data, EnvelopesHold, (uint64_t seed)) {
+  const int family = *rc::gen::inRange(0, 10);
+  for (DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    StorageSpec spec = Floats(64, dtype);
+    spec.has_envelope = true;
+    spec.float_low = 0;
+    spec.float_high = 0.3;
+    for (int perturbation : {0, 1, 2}) {
+      for (double value :
+           Values(spec, {static_cast<DataFamily>(family), seed, true}, perturbation)) {
+        RC_ASSERT(value >= 0 && value <= 0.3);
+      }
+    }
+  }
+}
+
+TEST(Data, PerturbationsMoveEachFloatByOneUlp) {
+  for (DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    const KoptDraw base = *MakeDraw(Floats(500, dtype), 0, {DataFamily::kSpecial, 1, false});
+    KoptDraw moved = base;
+    moved.perturbation = 1;
+    int up = 0;
+    for (int64_t i = 0; i < base.count; ++i) {
+      const uint64_t a = DrawElement(base, i);
+      const uint64_t b = DrawElement(moved, i);
+      if (!KoptIsFinite(a, base.dtype)) {
+        EXPECT_EQ(a, b);
+        continue;
+      }
+      EXPECT_TRUE(b == KoptNeighbour(a, base.dtype, 0) || b == KoptNeighbour(a, base.dtype, 1));
+      up += ElementValue(b, dtype) > ElementValue(a, dtype);
+    }
+    EXPECT_GT(up, 150);
+    EXPECT_LT(up, 350);
+  }
+}
+
+TEST(Data, RefusesWhatHasNoValue) {
+  struct Case {
+    const char* name;
+    StorageSpec spec;
+  };
+  StorageSpec ragged = Floats(4);
+  ragged.bytes = 15;
+  StorageSpec empty_range = Floats(4, DType::kInt32);
+  empty_range.int_low = 2;
+  StorageSpec infinite = Floats(4);
+  infinite.has_envelope = true;
+  infinite.float_high = INFINITY;
+  for (const Case& c :
+       {Case{"ragged", ragged}, Case{"range", empty_range}, Case{"inf", infinite}}) {
+    auto draw = MakeDraw(c.spec, 0, {DataFamily::kCaptured, 0, true});
+    ASSERT_FALSE(draw) << c.name;
+    EXPECT_EQ(draw.error().code, "job_error");
+  }
+}
+
+TEST(Compare, ScaleIsUlpPlusConditioning) {
+  const auto bits = [](float value) { return uint64_t{std::bit_cast<uint32_t>(value)}; };
+  KoptStats stats;
+  KoptClearStats(&stats);
+  const float ulp = std::ldexp(1.0F, -23);
+  // Four runs with a change of 3 ulps each: J = 3 ulps, scale = 4.
+  float sum = 0;
+  for (int run = 0; run < 4; ++run) {
+    sum = KoptAddConditioning(sum, bits(1 + 3 * ulp), bits(1), KOPT_F32);
+  }
+  KoptCompareElement(&stats, bits(1 + 8 * ulp), bits(1), sum, 4, 7, KOPT_F32, -1);
+  EXPECT_DOUBLE_EQ(stats.max_z, 2);
+  EXPECT_EQ(stats.max_index, 7);
+  KoptCompareElement(&stats, bits(NAN), bits(1), 0, 4, 8, KOPT_F32, -1);
+  EXPECT_EQ(stats.bad_class, 1);
+  KoptCompareElement(&stats, bits(NAN), bits(-NAN), 0, 4, 9, KOPT_F32, -1);
+  KoptCompareElement(&stats, bits(INFINITY), bits(-INFINITY), 0, 4, 10, KOPT_F32, -1);
+  EXPECT_EQ(stats.bad_class, 2);
+  EXPECT_EQ(stats.nonfinite, 2);
+  // A change to something that is not finite does not widen the scale.
+  EXPECT_EQ(KoptAddConditioning(1, bits(INFINITY), bits(1), KOPT_F32), 1);
+}
+
+}  // namespace
+}  // namespace kernelopt

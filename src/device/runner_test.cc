@@ -1,0 +1,242 @@
+#include "device/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "device/host_runtime.h"
+
+namespace kernelopt {
+namespace {
+
+// out[i] = exp(x[i]) over n = 1000 elements of 1024, and flags[i] = x[i] > 0.
+constexpr int kWritten = 1000;
+constexpr int kSize = 1024;
+
+void Apply(const HostLaunch& launch, int count, double factor = 1) {
+  const float* x = launch.Pointer<float>(0);
+  for (int i = 0; i < count; ++i) {
+    launch.Pointer<float>(1)[i] = static_cast<float>(std::exp(double{x[i]}) * factor);
+    launch.Pointer<int8_t>(2)[i] = x[i] > 0;
+  }
+}
+
+class RunnerTest : public testing::Test {
+ protected:
+  RunnerTest() {
+    runtime_.Register("baseline", [](const HostLaunch& launch) {
+      Apply(launch, kWritten);
+      return true;
+    });
+    StorageSpec x;
+    x.bytes = 4 * kSize;
+    StorageSpec out = x;
+    out.role = StorageRole::kPoison;
+    out.written = true;
+    StorageSpec flags = out;
+    flags.bytes = kSize;
+    flags.dtype = DType::kBool;
+    job_.site = {"test", {x, out, flags}, {}};
+    for (int i = 0; i < 3; ++i) {
+      ArgumentSpec argument;
+      argument.kind = ArgumentSpec::Kind::kStorage;
+      argument.storage = i;
+      job_.site.arguments.push_back(argument);
+    }
+    job_.baseline.record.entry = "baseline";
+    job_.candidate.record.entry = "candidate";
+    job_.data = {{DataFamily::kNormal, 0, false}, {DataFamily::kUniform, 42, false}};
+  }
+  CheckResult Check(HostRuntime::Kernel candidate) {
+    runtime_.Register("candidate", std::move(candidate));
+    auto result = RunCheck(runtime_, job_);
+    EXPECT_EQ(runtime_.allocated_bytes(), 0);
+    if (!result) {
+      ADD_FAILURE() << result.error().ToString();
+      return {};
+    }
+    return *result;
+  }
+
+  HostRuntime runtime_;
+  CheckJob job_;
+};
+
+TEST_F(RunnerTest, SameKernelIsBitwiseEqual) {
+  const CheckResult result = Check([](const HostLaunch& launch) {
+    Apply(launch, kWritten);
+    return true;
+  });
+  EXPECT_EQ(result.reason, "ok") << result.message;
+  EXPECT_TRUE(result.bitwise_equal);
+  ASSERT_EQ(result.sets.size(), 2u);
+  EXPECT_EQ(result.sets[0].elements, kWritten);
+  EXPECT_EQ(result.sets[1].data.family, DataFamily::kUniform);
+}
+
+TEST_F(RunnerTest, RoundingWithinTheRulePasses) {
+  job_.rule.max_rms = 1.5;
+  const auto rounded = [](const HostLaunch& launch) {
+    Apply(launch, kWritten, 1 + 1e-7);
+    return true;
+  };
+  const CheckResult result = Check(rounded);
+  EXPECT_EQ(result.reason, "ok") << result.message;
+  EXPECT_FALSE(result.bitwise_equal);
+  EXPECT_GT(result.sets[0].max_z, 0);
+  EXPECT_GE(result.worst_index, 0);
+  EXPECT_GT(result.worst_scale, 0);
+  job_.rule.bitwise = true;
+  EXPECT_EQ(Check(rounded).reason, "wrong_value");
+}
+
+struct Fault {
+  const char* reason;
+  HostRuntime::Kernel kernel;
+};
+
+TEST_F(RunnerTest, EveryFaultHasItsReason) {
+  int runs = 0;
+  const auto then = [](auto change) {
+    return [change](const HostLaunch& launch) {
+      Apply(launch, kWritten);
+      change(launch);
+      return true;
+    };
+  };
+  const std::vector<Fault> faults = {
+      {"wrong_value", then([](const HostLaunch& l) { l.Pointer<float>(1)[17] *= 1.0001F; })},
+      {"wrong_value",
+       [](const HostLaunch& l) {
+         Apply(l, kWritten, 1 + 6e-7);  // each within 8 scales, all on one side
+         return true;
+       }},
+      {"wrong_integer", then([](const HostLaunch& l) { l.Pointer<int8_t>(2)[5] ^= 1; })},
+      {"wrong_nonfinite", then([](const HostLaunch& l) { l.Pointer<float>(1)[9] = NAN; })},
+      {"wrote_outside", then([](const HostLaunch& l) { l.Pointer<float>(1)[kSize] = 0; })},
+      {"wrote_outside", then([](const HostLaunch& l) { l.Pointer<float>(1)[-1] = 0; })},
+      {"wrote_outside", then([](const HostLaunch& l) { l.Pointer<float>(1)[kWritten] = 0; })},
+      {"changed_input", then([](const HostLaunch& l) { l.Pointer<float>(0)[kSize - 1] += 1; })},
+      {"not_written",
+       [](const HostLaunch& l) {
+         Apply(l, kWritten - 1);
+         return true;
+       }},
+      {"not_written", [](const HostLaunch&) { return true; }},
+      {"not_deterministic", then([&runs](const HostLaunch& l) {
+         if (runs++ % 2 != 0) {
+           l.Pointer<float>(1)[3] = std::nextafter(l.Pointer<float>(1)[3], 1e30F);
+         }
+       })},
+  };
+  for (const Fault& fault : faults) {
+    const CheckResult result = Check(fault.kernel);
+    EXPECT_EQ(result.reason, fault.reason) << result.message;
+    EXPECT_NE(result.message.find("seed"), std::string::npos) << result.message;
+  }
+}
+
+TEST_F(RunnerTest, ACandidateThatReadsWhatItNeverWroteDiffersBetweenPoisons) {
+  const CheckResult result = Check([](const HostLaunch& launch) {
+    const float old = launch.Pointer<float>(1)[0];
+    Apply(launch, kWritten);
+    if (old < 0) launch.Pointer<float>(1)[0] = 2;
+    return true;
+  });
+  EXPECT_EQ(result.reason, "wrong_value") << result.message;
+}
+
+TEST_F(RunnerTest, InPlaceStoragesAreRestoredBeforeEachRun) {
+  job_.site.storages.resize(1);
+  job_.site.storages[0].written = true;
+  job_.site.arguments.resize(2);
+  job_.site.arguments[1] = job_.site.arguments[0];  // one storage in two slots
+  const auto scale = [](float factor) {
+    return [factor](const HostLaunch& launch) {
+      for (int i = 0; i < kSize; ++i) {
+        launch.Pointer<float>(1)[i] = launch.Pointer<float>(0)[i] * factor;
+      }
+      return true;
+    };
+  };
+  runtime_.Register("baseline", scale(3));
+  EXPECT_EQ(Check(scale(3)).reason, "ok");
+  EXPECT_EQ(Check(scale(3.001F)).reason, "wrong_value");
+}
+
+TEST_F(RunnerTest, NothingCountsWhereTheReferenceIsNotFinite) {
+  runtime_.Register("baseline", [](const HostLaunch& launch) {
+    Apply(launch, kWritten, INFINITY);
+    return true;
+  });
+  const auto infinite = [](const HostLaunch& launch) {
+    Apply(launch, kWritten, INFINITY);
+    return true;
+  };
+  EXPECT_EQ(Check(infinite).reason, "nothing_counted");
+  EXPECT_EQ(Check([](const HostLaunch& launch) {
+              Apply(launch, kWritten, -INFINITY);
+              return true;
+            }).reason,
+            "wrong_nonfinite");
+}
+
+TEST_F(RunnerTest, GuardPagesRunBothPlacementsAndReportSetsOnce) {
+  job_.guard_pages = true;
+  const CheckResult result = Check([](const HostLaunch& launch) {
+    Apply(launch, kWritten);
+    return true;
+  });
+  EXPECT_EQ(result.reason, "ok") << result.message;
+  EXPECT_EQ(result.sets.size(), 2u);
+}
+
+TEST_F(RunnerTest, RecordedContentsAreUsed) {
+  const std::string path = testing::TempDir() + "/contents";
+  std::ofstream(path, std::ios::binary) << std::string(kSize * 4, '\1');
+  StorageSpec& x = job_.site.storages[0];
+  x.dtype = DType::kInt32;
+  x.contents_path = path;
+  bool seen = false;
+  const auto kernel = [&seen](const HostLaunch& launch) {
+    seen = launch.Pointer<int32_t>(0)[kSize - 1] == 0x01010101;
+    for (int i = 0; i < kSize; ++i) launch.Pointer<float>(1)[i] = 1;
+    return true;
+  };
+  runtime_.Register("baseline", kernel);
+  EXPECT_EQ(Check(kernel).reason, "ok");
+  EXPECT_TRUE(seen);
+  x.contents_path = path + "_missing";
+  EXPECT_EQ(RunCheck(runtime_, job_).error().code, "job_error");
+}
+
+TEST_F(RunnerTest, ErrorsAreNotVerdicts) {
+  runtime_.Register("candidate", [](const HostLaunch&) { return true; });
+  CheckJob job = job_;
+  job.candidate.record.entry = "nobody";
+  EXPECT_EQ(RunCheck(runtime_, job).error().code, "job_error");
+  EXPECT_EQ(RunCheck(runtime_, job).error().where, "candidate");
+  job = job_;
+  job.data.clear();
+  EXPECT_EQ(RunCheck(runtime_, job).error().code, "job_error");
+  job = job_;
+  job.site.arguments[0].storage = 7;
+  EXPECT_EQ(RunCheck(runtime_, job).error().code, "job_error");
+  job = job_;
+  job.site.storages[1].bytes = int64_t{1} << 40;
+  EXPECT_EQ(RunCheck(runtime_, job).error().code, "out_of_memory");
+  job = job_;
+  job.site.storages[1].written = false;  // but the baseline writes it
+  EXPECT_EQ(RunCheck(runtime_, job).error().code, "job_error");
+  EXPECT_EQ(runtime_.allocated_bytes(), 0);
+  runtime_.Register("candidate", [](const HostLaunch&) { return false; });
+  auto sick = RunCheck(runtime_, job_);
+  ASSERT_FALSE(sick);
+  EXPECT_EQ(sick.error().code, "sick_device");
+  EXPECT_EQ(sick.error().where, "candidate");
+}
+
+}  // namespace
+}  // namespace kernelopt
