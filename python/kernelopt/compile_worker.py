@@ -79,7 +79,8 @@ def compile_kernel(params: dict[str, Any], progress: framing.Progress) -> dict[s
     source = pathlib.Path(params["source_path"]).read_text(encoding="utf-8")
     try:
         autotuner = _load(source, name, int(params["compute_capability"]))
-        compiled = kernels.compile_autotuner(autotuner, params["config"])
+        compiled = kernels.compile_autotuner(autotuner, params["config"],
+                                             params.get("expected_hash", ""))
     except kernels.CompileError as error:
         raise framing.JobError("usage", "compile_error", " ".join(str(error).split()),
                                name) from error

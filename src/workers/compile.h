@@ -22,6 +22,10 @@ struct CompileRequest {
   LaunchConfig config;
   int compute_capability = 90;
   int time_limit_ms = 60000;
+  /// Binary hash of a kernel that the compiler made, to be reproduced from its
+  /// own source: Inductor's workers and its parent process may use different
+  /// assemblers, and the one that gives this hash is kept. Empty for our kernels.
+  std::string expected_hash;
 };
 
 struct CompileOutput {

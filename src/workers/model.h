@@ -53,17 +53,32 @@ struct ModelComparison {
   std::vector<TensorComparison> tensors;
 };
 
+/// Every launch of one swapped kernel beside the compiler's, on the model's real
+/// storages; z in units of ulp + conditioning, as in gate 2.
+struct InSituComparison {
+  std::string kernel;  ///< its name in the generated module
+  std::string key;
+  int64_t launches = 0;
+  bool bitwise_equal = true;
+  double max_z = 0, rms_z = 0;
+  int64_t integer_mismatches = 0;
+  int64_t nonfinite_mismatches = 0;
+  int64_t skipped = 0;  ///< inside a graph capture: not comparable
+};
+
 struct ModelCheck {
   std::vector<ModelComparison> comparisons;
+  std::vector<InSituComparison> in_situ;
   std::vector<std::string> swapped;  ///< kernel keys the loader swapped
   Json misses;                       ///< loader's misses with reason codes
   std::vector<std::string> externs_compiled, externs_stitched;  ///< operators in order
-  Json launches;  ///< kernel name -> launches a call, from the profiler
+  /// {"compiled": {kernel name: launches a call}, "stitched": {...}}, from the
+  /// profiler, every kernel on the GPU; a swapped one is called NAME__kopt.
+  Json launches;
   bool random = false;      ///< the model draws random numbers: bitwise rule
   bool degenerate = false;  ///< output constant or independent of the input
   bool float64_path = true; ///< false: no float64 run was possible
   std::string note;
-  int64_t peak_bytes_compiled = 0, peak_bytes_stitched = 0;
 };
 
 /// Raw samples of gate 4: log-ratios are made by the gate.
