@@ -24,7 +24,7 @@ def ulp(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Unit in the last place of `dtype` at each finite value, float64."""
     bits, smallest = _MANTISSA[dtype]
     _, exponent = torch.frexp(reference.abs())
-    exponent = (exponent - 1).clamp(min=smallest)
+    exponent = torch.where(reference == 0, smallest, (exponent - 1).clamp(min=smallest))
     return torch.ldexp(torch.ones_like(reference), exponent - bits)
 
 
