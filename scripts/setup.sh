@@ -13,7 +13,7 @@
 # ccache is used where it is found (CMakeLists.txt), and is the one package that
 # could be left out.
 BUILD_PACKAGES=(cmake ninja-build g++ ccache pkg-config libcli11-dev nlohmann-json3-dev
-                libspdlog-dev libfmt-dev libsqlitecpp-dev libsqlite3-dev libssl-dev
+                libspdlog-dev libfmt-dev libsqlitecpp-dev libsqlite3-dev libssl-dev libzstd-dev zlib1g-dev
                 python3 python3-venv python3-dev ca-certificates)
 TEST_PACKAGES=(libgtest-dev libgmock-dev librapidcheck-dev binutils git)
 FUZZ_PACKAGES=(clang-19 libclang-rt-19-dev)

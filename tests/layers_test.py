@@ -69,12 +69,16 @@ def includes(path: pathlib.Path) -> list[tuple[str, str]]:
 
 
 def deps(folder: str) -> set[str]:
-    """What the folder's CMakeLists.txt gives as DEPS; a folder of headers for tests has none."""
+    """What the folder's CMakeLists.txt gives as DEPS, or links by name.
+
+    A folder of headers for tests has none.
+    """
     if folder in FOR_TESTS:
         return set()
     text = (SRC / folder / "CMakeLists.txt").read_text()
-    found = re.search(r"\bDEPS\s+([\w\s]*?)(?:\bLIBS\b|\))", text)
-    return set(found.group(1).split()) if found else set()
+    named = re.search(r"\bDEPS\s+([\w\s]*?)(?:\bLIBS\b|\))", text)
+    linked = set(re.findall(r"\bkernelopt_(\w+)", text)) & set(FOLDERS)
+    return (set(named.group(1).split()) if named else set()) | linked - {folder}
 
 
 def reachable(folder: str) -> set[str]:

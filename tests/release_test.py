@@ -24,7 +24,8 @@ ALLOWED_NEEDED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "li
 def run(*command, **options) -> subprocess.CompletedProcess:
     """The command's result; the test fails with its output if it doesn't end well."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
-    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{output}"
     return done
 
 
