@@ -29,14 +29,13 @@ Result<std::string> ApplyEdits(std::string_view text, std::vector<Edit> edits) {
   for (size_t i = 0; i < edits.size(); ++i) {
     const Edit& edit = edits[i];
     if (edit.span.begin > edit.span.end || edit.span.end > text.size()) {
-      return Fail(ErrorKind::kInternal, "edit_outside",
-                  fmt::format("the edit {} lies outside a text of {} bytes", Describe(edit),
-                              text.size()));
+      return Fail(
+          ErrorKind::kInternal, "edit_outside",
+          fmt::format("the edit {} lies outside a text of {} bytes", Describe(edit), text.size()));
     }
     if (i > 0 && Meet(edits[i - 1], edit)) {
       return Fail(ErrorKind::kInternal, "edit_overlap",
-                  fmt::format("two edits meet: {} and {}", Describe(edits[i - 1]),
-                              Describe(edit)));
+                  fmt::format("two edits meet: {} and {}", Describe(edits[i - 1]), Describe(edit)));
     }
     out += text.substr(done, edit.span.begin - done);
     out += edit.text;

@@ -100,9 +100,8 @@ class DeviceNormaliser {
     if (!device_) return text;
     if (token.kind == Token::Kind::kName) return text == stream_ ? "stream0" : text;
     if (token.kind == Token::Kind::kString) return WithDevice0(text);
-    const bool is_argument =
-        last == "(" && (before == "_DeviceGuard" || before == "set_device" ||
-                        before == "get_raw_stream");
+    const bool is_argument = last == "(" && (before == "_DeviceGuard" || before == "set_device" ||
+                                             before == "get_raw_stream");
     const bool is_index = last == "=" && before == "index";
     return text == *device_ && (is_argument || is_index) ? "0" : text;
   }
@@ -189,8 +188,8 @@ std::string CanonicalKernelKey(const KernelSource& source) {
 }
 
 std::string CanonicalModuleText(const Tree& tree, const std::vector<Kernel>& kernels) {
-  std::map<std::string_view, std::string> names;       // variable -> canonical name
-  std::map<size_t, const Kernel*> sources;             // where a source's string begins
+  std::map<std::string_view, std::string> names;  // variable -> canonical name
+  std::map<size_t, const Kernel*> sources;        // where a source's string begins
   for (size_t i = 0; i < kernels.size(); ++i) {
     names.emplace(kernels[i].name, fmt::format("<kernel {}>", i));
     sources.emplace(kernels[i].source.begin, &kernels[i]);
@@ -203,9 +202,8 @@ std::string CanonicalModuleText(const Tree& tree, const std::vector<Kernel>& ker
     for (const Token& token : Tokens(statement)) {
       const auto add = [&](std::string text) { out.Add(token, std::move(text)); };
       const Span span = token.node.ByteSpan();
-      const auto source = token.kind == Token::Kind::kString
-                              ? sources.lower_bound(span.begin)
-                              : sources.end();
+      const auto source =
+          token.kind == Token::Kind::kString ? sources.lower_bound(span.begin) : sources.end();
       const auto name = names.find(token.text);
       if (token.text.empty()) {
         out.Add(token);

@@ -12,7 +12,9 @@ using Grid = std::array<int64_t, 3>;
 constexpr int64_t kMaxY = 65535;  // also of z; torch's get_max_y_grid()
 constexpr int64_t kMaxX = 2147483647;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return a / b + (a % b != 0);
+}
 
 class Axes {
  public:
@@ -34,9 +36,10 @@ class Axes {
     if (!kernel_.FindArgument(block_name)) return numel->second;
     const auto block = config_.constexprs.find(block_name);
     if (block == config_.constexprs.end() || block->second <= 0) {
-      return Fail(ErrorKind::kUsage, "bad_block",
-                  fmt::format("{}: the configuration has no {} of at least 1, wanted one for its {}",
-                              kernel_.name, block_name, kernel_.grid_type));
+      return Fail(
+          ErrorKind::kUsage, "bad_block",
+          fmt::format("{}: the configuration has no {} of at least 1, wanted one for its {}",
+                      kernel_.name, block_name, kernel_.grid_type));
     }
     return CeilDiv(numel->second, block->second);
   }

@@ -77,7 +77,9 @@ std::vector<Parameter> Parameters(Node function) {
   return parameters;
 }
 
-Node KernelSource::Keyword(std::string_view name) const { return KeywordOf(heuristics, name); }
+Node KernelSource::Keyword(std::string_view name) const {
+  return KeywordOf(heuristics, name);
+}
 
 Result<KernelSource> ParseKernelSource(std::string text, std::string_view file,
                                        std::string_view entry_name) {

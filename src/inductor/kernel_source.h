@@ -14,9 +14,9 @@ namespace kernelopt {
 
 struct KernelSource {
   Tree tree;
-  Node entry;       ///< decorated_definition of the entry
-  Node function;    ///< its function_definition
-  Node heuristics;  ///< the call `triton_heuristics.KIND(...)`
+  Node entry;                 ///< decorated_definition of the entry
+  Node function;              ///< its function_definition
+  Node heuristics;            ///< the call `triton_heuristics.KIND(...)`
   std::vector<Node> helpers;  ///< decorated_definitions of the other functions
 
   /// The value of a keyword of the heuristics call, or the null node.

@@ -33,7 +33,9 @@ void AppendUtf8(uint32_t code, std::string& out) {
   }
 }
 
-bool IsOctal(char c) { return c >= '0' && c <= '7'; }
+bool IsOctal(char c) {
+  return c >= '0' && c <= '7';
+}
 
 // What a single-letter escape stands for; 0 for none.
 char SimpleEscape(char c) {
@@ -177,9 +179,8 @@ Result<std::string> ReadString(Node node) {
   }
   const std::string_view start = children.front().Text();
   const std::string_view prefix = start.substr(0, start.find_first_of("'\""));
-  const std::string_view body =
-      node.Text().substr(start.size(),
-                         node.Text().size() - start.size() - children.back().Text().size());
+  const std::string_view body = node.Text().substr(
+      start.size(), node.Text().size() - start.size() - children.back().Text().size());
   if (prefix == "r" || prefix == "R") return std::string(body);
   if (!prefix.empty() && prefix != "u" && prefix != "U") {
     return Fail(ErrorKind::kUsage, "not_a_string",

@@ -198,10 +198,9 @@ class Reader {
       module_.launches.push_back(std::move(launch));
       return;
     }
-    const bool is_library =
-        name.starts_with("extern_kernels.") || name.starts_with("torch.ops.") ||
-        (dot != std::string::npos && aliases_.contains(first)) ||
-        (dot == std::string::npos && objects_.contains(first));
+    const bool is_library = name.starts_with("extern_kernels.") || name.starts_with("torch.ops.") ||
+                            (dot != std::string::npos && aliases_.contains(first)) ||
+                            (dot == std::string::npos && objects_.contains(first));
     if (!is_library || function.empty()) return;
     ExternCall extern_call{name, function, call.ByteSpan(), {}};
     for (Node argument : call.Field("arguments").NamedChildren()) {

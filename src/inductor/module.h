@@ -36,23 +36,23 @@ struct KernelArgument {
 /// Metadata is Json (literal.h): tuples and sets as arrays; names and calls
 /// such as DeviceProperties(...) as their text.
 struct Kernel {
-  std::string name;   ///< the variable that launches name
-  std::string entry;  ///< the def in `text`; the same but for options of Inductor
-  Span assignment;   ///< the whole statement in the module
-  Span source;       ///< the source text inside the quotes, in the module
-  std::string text;  ///< the source, unescaped
-  std::string decorator;  ///< pointwise | reduction | persistent_reduction | ...
+  std::string name;            ///< the variable that launches name
+  std::string entry;           ///< the def in `text`; the same but for options of Inductor
+  Span assignment;             ///< the whole statement in the module
+  Span source;                 ///< the source text inside the quotes, in the module
+  std::string text;            ///< the source, unescaped
+  std::string decorator;       ///< pointwise | reduction | persistent_reduction | ...
   JsonValue size_hints;        ///< {"x": 4096, "r0_": 32}
   std::string reduction_hint;  ///< "INNER" or empty
   std::string tile_hint;       ///< "SQUARE" or empty
   std::vector<KernelArgument> arguments;  ///< in the order of the def
-  JsonValue triton_meta;     ///< the decorator's triton_meta
-  JsonValue inductor_meta;   ///< the decorator's inductor_meta
-  std::vector<std::string> mutated;  ///< mutated_arg_names
-  std::string grid_type;             ///< "Grid1D"
-  Span function;    ///< in `text`: from the entry's first decorator to its end
-  std::string key;  ///< canonical key, SHA-256 (canonical.h)
-  std::string user_path;  ///< non-empty: written by the user, left alone
+  JsonValue triton_meta;                  ///< the decorator's triton_meta
+  JsonValue inductor_meta;                ///< the decorator's inductor_meta
+  std::vector<std::string> mutated;       ///< mutated_arg_names
+  std::string grid_type;                  ///< "Grid1D"
+  Span function;           ///< in `text`: from the entry's first decorator to its end
+  std::string key;         ///< canonical key, SHA-256 (canonical.h)
+  std::string user_path;   ///< non-empty: written by the user, left alone
   std::string device_str;  ///< "cuda", from the definition; empty for a source alone
   std::string problem;     ///< non-empty: one sentence why the source isn't read as a kernel
 
@@ -61,9 +61,9 @@ struct Kernel {
 
 /// One `NAME.run(...)` of a kernel or of another async_compile object.
 struct Launch {
-  std::string kernel;  ///< NAME
-  std::string function;  ///< enclosing function, "call" or "partition_0"
-  Span span;             ///< the call expression
+  std::string kernel;                  ///< NAME
+  std::string function;                ///< enclosing function, "call" or "partition_0"
+  Span span;                           ///< the call expression
   std::vector<std::string> arguments;  ///< text of each positional argument
   std::string stream;                  ///< text of the stream= argument
 };
@@ -85,7 +85,7 @@ struct Module {
   /// Kernels named anywhere but in their definition and their launches, for
   /// instance in async_compile.multi_kernel(...).
   std::vector<std::string> used_elsewhere;
-  std::string key;  ///< canonical hash of the whole module
+  std::string key;    ///< canonical hash of the whole module
   std::string phase;  ///< inference | forward | backward, from the AOT ID, or ""
 
   const Kernel* FindKernel(std::string_view name) const;

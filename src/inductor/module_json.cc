@@ -5,7 +5,9 @@
 namespace kernelopt {
 namespace {
 
-Json ToJson(const Span& span) { return Json::array({span.begin, span.end}); }
+Json ToJson(const Span& span) {
+  return Json::array({span.begin, span.end});
+}
 
 Json ToJson(const Kernel& kernel) {
   Json arguments = Json::array();

@@ -60,9 +60,9 @@ MaybeReason ByKind(const Kernel& kernel) {
     return Reason{"unsupported_kind", fmt::format("its grid type is '{}'", kernel.grid_type)};
   }
   const auto device = kernel.triton_meta->find("device");
-  const std::string text =
-      device != kernel.triton_meta->end() && device->is_string() ? Compact(device->get<std::string>())
-                                                                 : "";
+  const std::string text = device != kernel.triton_meta->end() && device->is_string()
+                               ? Compact(device->get<std::string>())
+                               : "";
   if (text.find("type='cuda'") == std::string::npos) {
     return Reason{"not_cuda", "its metadata doesn't say that it is compiled for CUDA"};
   }
@@ -70,14 +70,14 @@ MaybeReason ByKind(const Kernel& kernel) {
 }
 
 MaybeReason ByType(const KernelArgument& argument) {
-  constexpr std::string_view kTypes[] = {"fp16", "bf16", "fp32", "fp64", "i1",  "i8",  "i16",
+  constexpr std::string_view kTypes[] = {"fp16", "bf16", "fp32", "fp64", "i1",  "i8", "i16",
                                          "i32",  "i64",  "u8",   "u16",  "u32", "u64"};
   std::string_view type = argument.triton_type;
   if (type == "constexpr") return std::nullopt;
   if (type.starts_with('*')) type.remove_prefix(1);
   if (std::ranges::count(kTypes, type) > 0) return std::nullopt;
   const std::string_view code = type.starts_with("fp8") || type.starts_with("float8") ? "fp8"
-                                : type.starts_with('c') ? "complex"
+                                : type.starts_with('c')                               ? "complex"
                                                         : "unsupported_type";
   return Reason{code, fmt::format("its argument {} has the type '{}'", argument.name, type)};
 }
@@ -117,9 +117,9 @@ MaybeReason ByArguments(const Kernel& kernel, Node function) {
       return Reason{"symbolic_sizes",
                     fmt::format("its size {} is known only when it runs", argument.name)};
     }
-    return Reason{"scalar_argument",
-                  fmt::format("its scalar argument {} may change from call to call",
-                              argument.name)};
+    return Reason{
+        "scalar_argument",
+        fmt::format("its scalar argument {} may change from call to call", argument.name)};
   }
   return std::nullopt;
 }
@@ -166,8 +166,8 @@ MaybeReason ByLaunches(const Module& module, const Kernel& kernel) {
     for (size_t i = 0; i < launch.arguments.size() && i < kernel.arguments.size(); ++i) {
       const KernelArgument& argument = kernel.arguments[i];
       if (argument.name.ends_with("numel") && !IsInteger(launch.arguments[i])) {
-        return Reason{"symbolic_sizes", fmt::format("a launch passes {} = {}", argument.name,
-                                                    launch.arguments[i])};
+        return Reason{"symbolic_sizes",
+                      fmt::format("a launch passes {} = {}", argument.name, launch.arguments[i])};
       }
     }
   }

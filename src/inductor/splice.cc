@@ -20,8 +20,7 @@ constexpr std::array<std::string_view, 3> kDropInDecorators = {"pointwise", "red
                                                                "persistent_reduction"};
 
 std::unexpected<Error> BadText(const Kernel& live, std::string message, Node node) {
-  return Fail(ErrorKind::kUsage, "bad_kernel_text", std::move(message),
-              node.Start().In(live.name));
+  return Fail(ErrorKind::kUsage, "bad_kernel_text", std::move(message), node.Start().In(live.name));
 }
 
 bool IsJit(Node decorated) {
@@ -72,16 +71,18 @@ Status CheckEntry(const Kernel& live, const TextFunctions& functions, Node live_
     return Fail(ErrorKind::kUsage, "entry_mismatch", std::move(message), live.name);
   };
   if (functions.entry.IsNull()) {
-    return mismatch(fmt::format("the text has no function {}, wanted the kernel's own entry; "
-                                "keep its name",
-                                live.entry));
+    return mismatch(
+        fmt::format("the text has no function {}, wanted the kernel's own entry; "
+                    "keep its name",
+                    live.entry));
   }
   const auto found = Parameters(functions.entry.Field("definition"));
   const auto wanted = Parameters(live_function);
   if (found != wanted || !std::ranges::all_of(found, &Parameter::plain)) {
-    return mismatch(fmt::format("the text's entry has the parameters ({}), wanted ({}); keep the "
-                                "kernel's own",
-                                Spell(found), Spell(wanted)));
+    return mismatch(
+        fmt::format("the text's entry has the parameters ({}), wanted ({}); keep the "
+                    "kernel's own",
+                    Spell(found), Spell(wanted)));
   }
   return {};
 }

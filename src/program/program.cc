@@ -68,14 +68,14 @@ Status CheckSha256(const std::string& name, std::string_view what) {
   if (name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos) {
     return {};
   }
-  return BadField(fmt::format("{} names '{}', wanted the 64 hexadecimal digits of a SHA-256",
-                              what, name.substr(0, 80)));
+  return BadField(fmt::format("{} names '{}', wanted the 64 hexadecimal digits of a SHA-256", what,
+                              name.substr(0, 80)));
 }
 
 Status CheckStorage(int storage, const std::set<int>& known, std::string_view what) {
   if (known.contains(storage)) return {};
-  return BadField(fmt::format("{} uses storage {}, wanted one that the variant lists", what,
-                              storage));
+  return BadField(
+      fmt::format("{} uses storage {}, wanted one that the variant lists", what, storage));
 }
 
 Result<TensorRef> ReadTensor(const Json& json, const std::set<int>& storages,
@@ -89,9 +89,10 @@ Result<TensorRef> ReadTensor(const Json& json, const std::set<int>& storages,
   tensor.offset = KOPT_TRY(OptionalInt(json, "offset", 0, what));
   if (tensor.size.size() != tensor.stride.size() || tensor.offset < 0 ||
       std::ranges::any_of(tensor.size, [](int64_t n) { return n < 0; })) {
-    return BadField(fmt::format("{} has a tensor with {} sizes, {} strides and the offset {}, "
-                                "wanted as many of both and nothing negative",
-                                what, tensor.size.size(), tensor.stride.size(), tensor.offset));
+    return BadField(
+        fmt::format("{} has a tensor with {} sizes, {} strides and the offset {}, "
+                    "wanted as many of both and nothing negative",
+                    what, tensor.size.size(), tensor.stride.size(), tensor.offset));
   }
   tensor.has_values = json.contains("low") && json.contains("high") && !json["low"].is_null() &&
                       !json["high"].is_null();
@@ -144,9 +145,10 @@ Result<Event::Kind> ReadKind(const Json& json, std::string_view what) {
   if (kind == "extern") return Event::Kind::kExtern;
   if (kind == "copy") return Event::Kind::kCopy;
   if (kind == "return") return Event::Kind::kReturn;
-  return BadField(fmt::format("{} has the kind '{}', wanted alloc, free, zero, launch, extern, "
-                              "copy or return",
-                              what, kind.substr(0, 40)));
+  return BadField(
+      fmt::format("{} has the kind '{}', wanted alloc, free, zero, launch, extern, "
+                  "copy or return",
+                  what, kind.substr(0, 40)));
 }
 
 Status ReadLaunch(const Json& json, Event& event, std::string_view what) {
@@ -221,8 +223,8 @@ Result<Variant> ReadVariant(const Json& json, const std::map<std::string, std::s
     const std::string where = fmt::format("{} storage {}", what, variant.storages.size());
     variant.storages.push_back(KOPT_TRY(ReadStorage(item, where)));
     if (!storages.insert(variant.storages.back().id).second) {
-      return BadField(fmt::format("{} has the id {} a second time", where,
-                                  variant.storages.back().id));
+      return BadField(
+          fmt::format("{} has the id {} a second time", where, variant.storages.back().id));
     }
   }
   for (const Json& item : *KOPT_TRY(GetArray(json, "graphs", what))) {
@@ -230,14 +232,15 @@ Result<Variant> ReadVariant(const Json& json, const std::map<std::string, std::s
     Graph graph;
     graph.module = KOPT_TRY(GetString(item, "module", where));
     if (!modules.contains(graph.module)) {
-      return BadField(fmt::format("{} has the module '{}', wanted one of the {} that the capture "
-                                  "lists",
-                                  where, graph.module.substr(0, 80), modules.size()));
+      return BadField(
+          fmt::format("{} has the module '{}', wanted one of the {} that the capture "
+                      "lists",
+                      where, graph.module.substr(0, 80), modules.size()));
     }
     graph.phase = KOPT_TRY(OptionalString(item, "phase", where));
     for (const Json& event : *KOPT_TRY(GetArray(item, "events", where))) {
-      graph.events.push_back(KOPT_TRY(ReadEvent(
-          event, storages, fmt::format("{} event {}", where, graph.events.size()))));
+      graph.events.push_back(KOPT_TRY(
+          ReadEvent(event, storages, fmt::format("{} event {}", where, graph.events.size()))));
     }
     variant.graphs.push_back(std::move(graph));
   }
@@ -288,8 +291,8 @@ Result<Capture> FromJson(const Json& json, const std::string& folder) {
     capture.modules[text] = KOPT_TRY(ReadModuleText(folder, text));
   }
   for (const Json& item : *KOPT_TRY(GetArray(json, "variants", what))) {
-    capture.variants.push_back(KOPT_TRY(ReadVariant(
-        item, capture.modules, fmt::format("variant {}", capture.variants.size()))));
+    capture.variants.push_back(KOPT_TRY(
+        ReadVariant(item, capture.modules, fmt::format("variant {}", capture.variants.size()))));
   }
   return capture;
 }

@@ -50,13 +50,13 @@ struct EventArgument {
 struct Event {
   enum class Kind { kAlloc, kFree, kLaunch, kExtern, kCopy, kZero, kReturn };
   Kind kind = Kind::kLaunch;
-  int storage = -1;   ///< alloc, free, zero
-  std::string name;   ///< launch: kernel name; extern: operator ("aten.mm.out")
+  int storage = -1;                      ///< alloc, free, zero
+  std::string name;                      ///< launch: kernel name; extern: operator ("aten.mm.out")
   std::vector<EventArgument> arguments;  ///< launch, extern, copy, return
-  std::array<int64_t, 3> grid = {1, 1, 1};           ///< launch
-  std::map<std::string, int64_t> config;  ///< launch: XBLOCK, ..., num_warps, num_stages
-  std::string binary_hash;                ///< launch: of the compiler's kernel as loaded
-  double device_us = 0;                   ///< launch, extern: mean device time
+  std::array<int64_t, 3> grid = {1, 1, 1};  ///< launch
+  std::map<std::string, int64_t> config;    ///< launch: XBLOCK, ..., num_warps, num_stages
+  std::string binary_hash;                  ///< launch: of the compiler's kernel as loaded
+  double device_us = 0;                     ///< launch, extern: mean device time
 };
 
 struct StorageRecord {
@@ -81,7 +81,7 @@ struct Variant {
   int graph_breaks = 0;
   double compiled_us = 0;  ///< wall time of one call, median
   double eager_us = 0;
-  double device_us = 0;    ///< sum of device time of one call
+  double device_us = 0;  ///< sum of device time of one call
 
   /// "default", "default+train", "reduce-overhead", "default#1"
   std::string Name() const;

@@ -84,7 +84,9 @@ Survey SurveyTree(TSNode root) {
   }
 }
 
-Position ToPosition(TSPoint point) { return {point.row, point.column}; }
+Position ToPosition(TSPoint point) {
+  return {point.row, point.column};
+}
 
 Position PositionOfByte(std::string_view text, size_t byte) {
   Position position;
@@ -99,7 +101,9 @@ Position PositionOfByte(std::string_view text, size_t byte) {
   return position;
 }
 
-bool IsBlank(const Node& node) { return node.Is("comment") || node.Is("line_continuation"); }
+bool IsBlank(const Node& node) {
+  return node.Is("comment") || node.Is("line_continuation");
+}
 
 // A statement that is only a string does nothing: a docstring or a comment.
 bool IsDocstring(const Node& statement) {
@@ -143,9 +147,13 @@ std::string_view Node::Type() const {
   return IsNull() ? std::string_view{} : ts_node_type(NodeAccess::ToTs(*this));
 }
 
-bool Node::IsNamed() const { return !IsNull() && ts_node_is_named(NodeAccess::ToTs(*this)); }
+bool Node::IsNamed() const {
+  return !IsNull() && ts_node_is_named(NodeAccess::ToTs(*this));
+}
 
-bool Node::HasError() const { return !IsNull() && ts_node_has_error(NodeAccess::ToTs(*this)); }
+bool Node::HasError() const {
+  return !IsNull() && ts_node_has_error(NodeAccess::ToTs(*this));
+}
 
 Span Node::ByteSpan() const {
   if (IsNull()) return {};
@@ -217,12 +225,12 @@ Result<Tree> Tree::Parse(std::string text, std::string_view file) {
   const TSLanguage* language = tree_sitter_python();
   std::unique_ptr<TSParser, ParserDeleter> parser(ts_parser_new());
   if (!ts_parser_set_language(parser.get(), language)) {
-    return Fail(ErrorKind::kInternal, "grammar_mismatch",
-                fmt::format("the Python grammar has ABI {}, wanted {} to {}; rebuild kernelopt "
-                            "with the pinned tree-sitter",
-                            ts_language_version(language),
-                            TREE_SITTER_MIN_COMPATIBLE_LANGUAGE_VERSION,
-                            TREE_SITTER_LANGUAGE_VERSION));
+    return Fail(
+        ErrorKind::kInternal, "grammar_mismatch",
+        fmt::format("the Python grammar has ABI {}, wanted {} to {}; rebuild kernelopt "
+                    "with the pinned tree-sitter",
+                    ts_language_version(language), TREE_SITTER_MIN_COMPATIBLE_LANGUAGE_VERSION,
+                    TREE_SITTER_LANGUAGE_VERSION));
   }
   auto owned = std::make_unique<const std::string>(std::move(text));
   TSTree* parsed = ts_parser_parse_string(parser.get(), nullptr, owned->data(),
@@ -288,6 +296,8 @@ std::string CanonicalText(const std::vector<Token>& tokens) {
   return text;
 }
 
-std::string CanonicalText(Node node) { return CanonicalText(Tokens(node)); }
+std::string CanonicalText(Node node) {
+  return CanonicalText(Tokens(node));
+}
 
 }  // namespace kernelopt

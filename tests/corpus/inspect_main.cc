@@ -98,7 +98,8 @@ void CheckBuilding(const Module& module, Json& sources, Json& failures) {
 Json Report(const std::string& path) {
   Json report = {{"file", path}};
   const auto text = ReadFile(path);
-  const auto module = text ? ReadModule(*text, path) : Result<Module>(std::unexpected(text.error()));
+  const auto module =
+      text ? ReadModule(*text, path) : Result<Module>(std::unexpected(text.error()));
   if (!module) {
     report["error"] = module.error().ToString();
     return report;
