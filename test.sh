@@ -57,7 +57,7 @@ suite build-release 300 build release
 if [ "$failed" = 0 ]; then
   link_program release
   # The tests run the build with assertions.
-  export KERNELOPT_PROGRAM="$PWD/build/dev/kernelopt"
+  export KERNELOPT_BINARY="$PWD/build/dev/kernelopt"
   export PYTHONPATH="$PWD/python"
   suite ctest 180 ctest --preset dev -j "$(nproc)"
   for test in tests/*_test.py; do

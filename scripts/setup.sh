@@ -10,13 +10,14 @@
 # The caller has run `set -euo pipefail` and is in the checkout's root.
 
 # fmt and spdlog are used header-only; everything else is linked statically.
-# ccache is used where it is found (CMakeLists.txt), and is the one package that
-# could be left out.
-BUILD_PACKAGES=(cmake ninja-build g++ ccache pkg-config libcli11-dev nlohmann-json3-dev
+# clang compiles the judge's own device kernels to PTX. ccache is used where it is
+# found (CMakeLists.txt), and is the one package that could be left out.
+BUILD_PACKAGES=(cmake ninja-build g++ clang-19 ccache pkg-config libcli11-dev nlohmann-json3-dev
                 libspdlog-dev libfmt-dev libsqlitecpp-dev libsqlite3-dev libssl-dev libzstd-dev zlib1g-dev
                 python3 python3-venv python3-dev ca-certificates)
-TEST_PACKAGES=(libgtest-dev libgmock-dev librapidcheck-dev binutils git)
-FUZZ_PACKAGES=(clang-19 libclang-rt-19-dev)
+TEST_PACKAGES=(libgtest-dev libgmock-dev librapidcheck-dev binutils git clang-format-19
+               clang-tidy-19)
+FUZZ_PACKAGES=(libclang-rt-19-dev)
 
 note() { printf '%s\n' "-- $*"; }
 

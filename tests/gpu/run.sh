@@ -1,22 +1,28 @@
 #!/bin/bash
 # The tests that need a GPU: bash tests/gpu/run.sh
 #
-# Runs the C++ tests of the judge that were built (build/dev), then every
+# Runs the C++ GPU tests that were built (*_gpu_test below build/), then every
 # tests/gpu/*_test.py with a Python that has torch and CUDA, and closes with a
-# table. PYTHON names that Python; by default it is .venv's, else python3.
+# table. PYTHON names that Python; by default the first of .venv's and python3 that can.
 # Without a usable GPU it fails: it was asked to test one.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-python=${PYTHON:-}
-[ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python || python=python3; }
-if ! device=$("$python" -c 'import torch; print(torch.cuda.get_device_name(), "torch", torch.__version__)' 2>&1); then
-  echo "tests/gpu/run.sh: $python can't use a GPU: ${device##*$'\n'}" >&2
+python=
+for candidate in ${PYTHON:-.venv/bin/python python3}; do
+  if device=$("$candidate" -c \
+    'import torch; print(torch.cuda.get_device_name(), "torch", torch.__version__)' 2>&1); then
+    python=$candidate
+    break
+  fi
+done
+if [ -z "$python" ]; then
+  echo "tests/gpu/run.sh: no Python that can use a GPU; $candidate says: ${device##*$'\n'}" >&2
   exit 3
 fi
 echo "GPU tests on $device"
 mkdir -p build/logs
-export PYTHONPATH="$PWD/python" KERNELOPT_PROGRAM="${KERNELOPT_PROGRAM:-$PWD/kernelopt}"
+export PYTHONPATH="$PWD/python" KERNELOPT_BINARY="${KERNELOPT_BINARY:-$PWD/kernelopt}"
 
 table=()
 passed=0
@@ -37,9 +43,9 @@ run() {
   table+=("$(printf '%-28s %5d s  %s' "$name" $((SECONDS - start)) "$state")")
 }
 
-for program in build/*/src/*/*_gpu_test; do
-  [ -x "$program" ] && run "$(basename "$program")" "$program"
-done
+while read -r program; do
+  run "$(basename "$program")" "$program"
+done < <(find build -name '*_gpu_test' -type f -perm -u+x)
 for test in tests/gpu/*_test.py; do
   [ -f "$test" ] && run "$(basename "$test" .py)" "$python" -m pytest -q -rs "$test"
 done
