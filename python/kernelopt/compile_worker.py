@@ -28,6 +28,23 @@ import time  # noqa: E402
 from typing import Any  # noqa: E402
 
 
+def _toolchain() -> dict[str, Any]:
+    """What else decides the binary: the assembler (TRITON_PTXAS_PATH) and switches."""
+    from triton import knobs
+    from triton._C.libtriton import get_cache_invalidating_env_vars
+
+    try:
+        ptxas = knobs.nvidia.ptxas
+    except RuntimeError as error:
+        raise framing.JobError(
+            "environment", "ptxas_missing",
+            f"triton finds no ptxas ({framing.one_sentence(error)}); unset TRITON_PTXAS_PATH or "
+            "install triton again") from error
+    return {"ptxas": ptxas.version, "ptxas_path": ptxas.path,
+            "ptxas_options": os.environ.get("PTXAS_OPTIONS", ""),
+            "switches": get_cache_invalidating_env_vars()}
+
+
 def hello(params: dict[str, Any]) -> dict[str, Any]:
     """Versions; what is missing is null and named in `problem`."""
     found: dict[str, Any] = {"torch": None, "triton": None, "python": sys.version.split()[0],
@@ -38,6 +55,8 @@ def hello(params: dict[str, Any]) -> dict[str, Any]:
         except ImportError as error:
             found["problem"] = f"{name}_missing"
             print(f"import {name} failed: {error}", file=sys.stderr)
+    if found["triton"]:
+        found["toolchain"] = _toolchain()
     return found
 
 

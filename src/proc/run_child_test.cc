@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-RunOptions Shell(std::string script, int64_t limit_ms = 5000) {
+RunOptions Shell(std::string script, int64_t limit_ms = 30000) {
   RunOptions options;
   options.command.argv = {"sh", "-c", std::move(script)};
   options.limit_ms = limit_ms;
@@ -73,7 +73,7 @@ TEST(RunChild, TimeoutKillsTheWholeGroup) {
   auto result = RunChild(Shell("sleep 100 & echo $!; wait", 200));
   ASSERT_TRUE(result);
   EXPECT_EQ(result->outcome, RunOutcome::kTimeout);
-  EXPECT_LT(result->wall_ms, 2000);
+  EXPECT_LT(result->wall_ms, 20000);
   const pid_t grandchild = std::stoi(result->out);
   for (int i = 0; i < 100 && Alive(grandchild); ++i) usleep(10000);
   EXPECT_FALSE(Alive(grandchild));
@@ -83,7 +83,7 @@ TEST(RunChild, WhatIsLeftBehindEndsWithTheChild) {
   auto result = RunChild(Shell("sleep 100 & echo $!"));  // it keeps the pipes open
   ASSERT_TRUE(result);
   EXPECT_EQ(result->outcome, RunOutcome::kExited);
-  EXPECT_LT(result->wall_ms, 2000);
+  EXPECT_LT(result->wall_ms, 20000);
   const pid_t grandchild = std::stoi(result->out);
   for (int i = 0; i < 100 && Alive(grandchild); ++i) usleep(10000);
   EXPECT_FALSE(Alive(grandchild));
@@ -162,7 +162,7 @@ TEST(RunChild, CancelEndsTheWait) {
   ResetCancel();
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, ErrorKind::kInterrupted);
-  EXPECT_LT(MonotonicMs() - start, 2000);
+  EXPECT_LT(MonotonicMs() - start, 20000);
 }
 
 TEST(RunChild, ChildOutlivesTheThreadThatStartedIt) {
@@ -172,7 +172,7 @@ TEST(RunChild, ChildOutlivesTheThreadThatStartedIt) {
     command.argv = {"sh", "-c", "sleep 0.2; exit 7"};
     process = std::move(*Process::Start(command));
   }).join();
-  auto status = process.Wait(5000);
+  auto status = process.Wait(30000);
   ASSERT_TRUE(status);
   EXPECT_EQ(status->exit_code, 7);
 }

@@ -7,10 +7,12 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
+#include "base/json_value.h"
 #include "base/result.h"
 
 namespace kernelopt {
@@ -70,11 +72,11 @@ struct ModelCheck {
   std::vector<ModelComparison> comparisons;
   std::vector<InSituComparison> in_situ;
   std::vector<std::string> swapped;  ///< kernel keys the loader swapped
-  Json misses;                       ///< loader's misses with reason codes
+  JsonValue misses;                  ///< loader's misses with reason codes
   std::vector<std::string> externs_compiled, externs_stitched;  ///< operators in order
   /// {"compiled": {kernel name: launches a call}, "stitched": {...}}, from the
   /// profiler, every kernel on the GPU; a swapped one is called NAME__kopt.
-  Json launches;
+  std::map<std::string, std::map<std::string, int64_t>> launches;
   bool random = false;      ///< the model draws random numbers: bitwise rule
   bool degenerate = false;  ///< output constant or independent of the input
   bool float64_path = true; ///< false: no float64 run was possible

@@ -32,6 +32,7 @@ def test_hello(compile_worker):
     assert hello["protocol"] == framing.PROTOCOL
     assert re.fullmatch(r"\d+\.\d+\.\d+", hello["torch"])
     assert re.fullmatch(r"\d+\.\d+\.\d+", hello["triton"])
+    assert re.match(r"\d+\.\d+", hello["toolchain"]["ptxas"])
     assert hello["problem"] is None
 
 
