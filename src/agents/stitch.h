@@ -2,8 +2,9 @@
 //
 // The set goes through gate 3; if it fails, the culprits are found by
 // bisection and only they are dropped. Then gate 4; if the set is not
-// faster, the kernels with a predicted gain above the noise are tried alone.
-// Pure logic: the caller provides the two gates.
+// faster, the kernels whose predicted gain is above the noise are tried alone,
+// once. Whatever is accepted has passed both gates as exactly this set. Pure
+// logic: the caller provides the two gates.
 #pragma once
 
 #include <functional>
@@ -15,8 +16,8 @@
 namespace kernelopt {
 
 struct StitchPiece {
-  std::string key;             ///< canonical kernel key
-  double predicted_gain_us = 0;  ///< of one call, from the judge
+  std::string key;               ///< canonical kernel key
+  double predicted_gain_us = 0;  ///< of one call of the model, from the judge
 };
 
 struct StitchGates {
@@ -28,21 +29,23 @@ struct StitchGates {
 
 struct DroppedPiece {
   std::string key;
-  Verdict verdict;  ///< of the smallest set in which it was found to be to blame
+  Verdict verdict;  ///< of the first set that failed with it and passed without
 };
 
 struct StitchOutcome {
-  std::vector<std::string> accepted;  ///< empty = the compiler's model is kept
+  std::vector<std::string> accepted;  ///< largest gain first; empty = the compiler's model is kept
   std::vector<DroppedPiece> dropped;
-  Verdict correctness;  ///< of the accepted set, or the last that failed
-  Verdict performance;
-  std::string reason;   ///< "improved", "nothing_to_stitch", "wrong_model", "not_faster"...
+  Verdict correctness;  ///< the last of gate 3: of the accepted set if there is one
+  Verdict performance;  ///< the last of gate 4
+  /// "improved", "nothing_to_stitch", or the reason of the verdict that
+  /// decided: "wrong_value", "not_faster", "degenerate"...
+  std::string reason;
   int checks = 0, timings = 0;
 };
 
-/// Errors are the gates' own (a worker that died), passed on. `noise_us`: gains
-/// below it are left out in the second try.
-Result<StitchOutcome> StitchAndProve(const std::vector<StitchPiece>& pieces,
-                                     const StitchGates& gates, double noise_us);
+/// Errors are the gates' own (a worker that died), passed on. Gains up to
+/// `noise_us` are left out in the second timing.
+Result<StitchOutcome> StitchAndProve(std::vector<StitchPiece> pieces, const StitchGates& gates,
+                                     double noise_us);
 
 }  // namespace kernelopt

@@ -34,10 +34,9 @@ struct BuiltSite {
   double floor_us = 0;                     ///< profile's floor; set by the caller, 0 = unknown
 };
 
-/// `uses`: PointerUses of the compiler's TTIR, one a parameter that is not
-/// folded to a constant. Errors, all kUsage: "atomics", "unsupported_dtype",
-/// "mixed_dtypes", "unknown_integer_domain", "unsupported_argument",
-/// "argument_count", "unknown_storage", "outside_storage".
+/// `uses`: UsesByArgument of the compiler's TTIR. Errors, all kUsage: "atomics",
+/// "unsupported_dtype", "mixed_dtypes", "unknown_integer_domain",
+/// "unsupported_argument", "argument_count", "unknown_storage", "outside_storage".
 Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const Kernel& kernel,
                             const std::vector<PointerUse>& uses);
 

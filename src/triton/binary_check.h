@@ -12,15 +12,17 @@
 
 namespace kernelopt {
 
-/// Codes: narrower_arithmetic, dot_precision, added_dot, added_atomics, inline_asm,
-/// added_extern, volatile_access, unusual_operation, dropped_assert.
+/// Codes: narrower_arithmetic, narrower_rounding, dot_precision, added_atomics,
+/// added_assembly, added_library_function, added_math_function, volatile_access, added_hint,
+/// unusual_operation, dropped_assert.
 std::vector<StaticFinding> CompareTtir(const TtirFacts& candidate, const TtirFacts& baseline);
 
-/// Codes: ptx_clock, ptx_sm_id, ptx_sleep, ptx_trap, ptx_volatile, ptx_global_sync,
-/// ptx_atomic. Lines are of the candidate's PTX.
+/// Codes: ptx_clock, ptx_special_register, ptx_sleep, ptx_trap, ptx_volatile,
+/// ptx_inter_grid, ptx_atomic, ptx_call, ptx_reduced_precision. Lines are of the
+/// candidate's PTX.
 std::vector<StaticFinding> ComparePtx(std::string_view candidate, std::string_view baseline);
 
-/// Codes: too_much_shared_memory, too_many_threads, clusters, cooperative.
+/// Codes: too_much_shared_memory, too_many_threads, unsupported_launch.
 std::vector<StaticFinding> CheckLimits(const LaunchRecord& record, const DeviceFacts& device);
 
 }  // namespace kernelopt

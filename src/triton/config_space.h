@@ -24,7 +24,9 @@ namespace kernelopt {
 struct Kernel;  // inductor/module.h
 
 struct ConfigLimits {
-  int64_t max_tile = 16384;  ///< elements of a CTA's tile (at least the compiler's own tile)
+  /// Elements of a CTA's tile and of a thread; at least the compiler's own.
+  int64_t max_tile = 65536;
+  int64_t max_per_thread = 128;
   int max_warps = 32;
   int sm_count = 132;
   size_t max_configs = 4096;

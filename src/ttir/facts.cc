@@ -76,6 +76,9 @@ TtirFacts ReadFacts(const TtirModule& module) {
     if (op.name == "tt.extern_elementwise") {
       facts.extern_symbols.insert(AttributeAfter(op.attributes, "symbol"));
     }
+    if (op.name.starts_with("math.") || op.name.starts_with("tt.precise_") ||
+        op.name == "arith.divf")
+      facts.math_functions.insert(op.name);
     if (op.name == "tt.dot" && !op.operands.empty()) {
       std::string precision = AttributeAfter(op.attributes, "inputPrecision");
       if (precision.empty()) precision = "ieee";

@@ -25,6 +25,9 @@ struct TtirFacts {
   int atomics = 0;
   int inline_asm = 0;
   std::set<std::string> extern_symbols;  ///< "__nv_expf"
+  /// Operations with implementations of different exactness: "math.exp",
+  /// "arith.divf", "tt.precise_sqrt".
+  std::set<std::string> math_functions;
   int reduces = 0;
   int scans = 0;
   int asserts = 0;

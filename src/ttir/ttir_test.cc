@@ -234,6 +234,7 @@ TEST(FactsTest, ReadsWhatTheGateCompares) {
   EXPECT_THAT(ReadFacts(Fixture("untraceable")).unusual_ops, UnorderedElementsAre("tt.call"));
   EXPECT_GT(ReadFacts(Fixture("gather")).asserts, 0);
   EXPECT_EQ(ReadFacts(Fixture("control")).scans, 1);
+  EXPECT_THAT(ReadFacts(Fixture("reduction")).math_functions, UnorderedElementsAre("arith.divf"));
 }
 
 RC_GTEST_PROP(TtirTest, DamagedTextIsReadOrRefusedNeverMore, ()) {
