@@ -8,7 +8,7 @@
 // included but <cstdint>, since OpenCL C has none.
 #pragma once
 
-#ifdef __OPENCL_VERSION__
+#ifdef __OPENCL_C_VERSION__
 typedef unsigned long KoptU64;
 typedef long KoptI64;
 #define KOPT_FUNCTION static inline __attribute__((always_inline))
