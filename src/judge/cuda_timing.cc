@@ -109,7 +109,7 @@ Result<DeviceSpeeds> CudaRuntime::MeasureSpeeds() {
     Result<double> us = 0.0;
     if (status) {
       us = Fastest(times, [&] {
-        return Own(copy_, BlocksFor(bytes / 16), to.pointer, from.pointer, bytes / 16);
+        return Own(copy_, BlocksFor(bytes / 64), to.pointer, from.pointer, bytes / 16);
       });
     } else {
       us = std::unexpected(std::move(status).error());
@@ -122,7 +122,11 @@ Result<DeviceSpeeds> CudaRuntime::MeasureSpeeds() {
   DeviceSpeeds speeds;
   const int64_t large = std::min<int64_t>(1024 * kMiB, KOPT_TRY(FreeMemory()) / 4 / kMiB * kMiB);
   speeds.dram_gb_s = KOPT_TRY(copy_gb_s(std::max(large, 64 * kMiB), 1));
-  speeds.l2_gb_s = KOPT_TRY(copy_gb_s(std::max(facts_.l2_bytes / 8 / kMiB * kMiB, kMiB), 20));
+  // How much of a cache in two halves one copy can use differs between GPUs.
+  for (int64_t share : {16, 8, 4}) {
+    const int64_t bytes = std::max(facts_.l2_bytes / share / kMiB * kMiB, kMiB);
+    speeds.l2_gb_s = std::max(speeds.l2_gb_s, KOPT_TRY(copy_gb_s(bytes, 20)));
+  }
   speeds.empty_kernel_us = KOPT_TRY(Fastest(100, [&] { return Own(empty_, 1); }));
   return speeds;
 }

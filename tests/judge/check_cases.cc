@@ -1,5 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+#include <utility>
+
 #include "gpu_test.h"
 
 namespace kernelopt {
@@ -21,7 +26,9 @@ CheckJob MakeJob(Site site, Program baseline, Program candidate) {
 /// The reason, or the error's code.
 void Expect(Judge& judge, Table& table, const std::string& name, const CheckJob& job,
             const std::string& wanted) {
+  const auto start = std::chrono::steady_clock::now();
   auto result = judge.Check(job);
+  const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
   const std::string found = result ? result->reason : result.error().code;
   std::string detail = found == wanted ? found : fmt::format("{}, wanted {}", found, wanted);
   if (result && result->ok()) {
@@ -31,7 +38,7 @@ void Expect(Judge& judge, Table& table, const std::string& name, const CheckJob&
   } else if (found != wanted) {
     detail += ": " + (result ? result->message : result.error().ToString());
   }
-  table.Row(found == wanted, "check " + name, detail);
+  table.Row(found == wanted, "check " + name, fmt::format("{} ({:.0f} ms)", detail, ms.count()));
 }
 
 void AddCases(Judge& judge, const Kernels& kernels, Table& table) {
@@ -130,7 +137,8 @@ void OtherCases(Judge& judge, const Kernels& kernels, Table& table) {
   sums.storages = {FloatStorage(4096 * 1024, false), FloatStorage(4096, true)};
   sums.arguments = {StorageArgument(0), StorageArgument(1)};
   for (const auto& [entry, wanted] : {std::pair{"sum_tree", "ok"},
-                                      {"sum_pairs", "ok"},
+                                      {"sum_neighbours", "ok"},
+                                      {"sum_chain", "wrong_value"},
                                       {"sum_drops_last", "wrong_value"},
                                       {"sum_of_1023", "wrong_value"}}) {
     Expect(judge, table, entry,
