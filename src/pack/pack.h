@@ -12,8 +12,9 @@
 // no speed-up and no report.
 //
 // It is foreign input: CheckPack holds every file to its hash, the manifest to
-// manifest.sha256, every replacement to its id and every kernel text to gate 1.
-// The hashes find damage and careless edits; they are no signature.
+// manifest.sha256 and every kernel text to gate 1. The hashes find damage and
+// careless edits; they are no signature. A replacement's id is a name for people
+// and stores and is not computed again: what it covers may grow with a version.
 #pragma once
 
 #include <map>
@@ -55,7 +56,7 @@ struct PackVariant {
 
 struct PackKernel {
   Replacement replacement;           ///< `drop_in`
-  std::string name;                  ///< of the compiler's kernel, for people
+  std::string name;                  ///< entry function of the replacement's text
   std::vector<std::string> modules;  ///< keys of the modules in which it may be swapped
   std::string cubin;                 ///< the bytes
   LaunchRecord record;
@@ -64,8 +65,9 @@ struct PackKernel {
   /// Measured, for the header comment of the kernel's file; 0 = not measured.
   double compiler_us = 0, ours_us = 0;
 
-  // Set by ReadPack: names inside the folder.
-  std::string file, cubin_file;
+  // Set by reading, and by WritePack for the manifest.
+  std::string id;                ///< replacement.Id() when it was written
+  std::string file, cubin_file;  ///< names inside the folder
 };
 
 struct Pack {
@@ -80,7 +82,9 @@ struct Pack {
   std::map<std::string, std::string> evidence;  ///< "gate3.json" -> JSON text; written, not read
   std::string report_html;                      ///< empty = none; written, not read
 
-  std::string folder;  ///< where it was read from
+  // Set by reading.
+  std::map<std::string, std::string> files;  ///< name inside the folder -> SHA-256
+  std::string folder;                        ///< where it was read from
 };
 
 enum class PackMode {
@@ -88,12 +92,13 @@ enum class PackMode {
   kReplace,  ///< it is replaced (drafts, --force)
 };
 
-/// Errors: kUsage "pack_exists"; kInternal "bad_pack" (a replacement that is
-/// not drop_in, two for one kernel and module); kEnvironment "not_writable",
+/// Errors: kUsage "pack_exists" (other contents, or a folder that isn't a pack,
+/// which is never replaced); kInternal "bad_pack" (a replacement that is not
+/// drop_in, two for one kernel and module); kEnvironment "not_writable",
 /// "disk_full".
 Status WritePack(const Pack& pack, const std::string& folder, PackMode mode);
 
-/// The manifest, as WritePack writes it.
+/// The manifest of a pack whose `files` and file names are set.
 Json ManifestOf(const Pack& pack);
 
 /// Reads a manifest's text; no file is looked at. Kernels have no text and no
@@ -103,7 +108,7 @@ Result<Pack> ParseManifest(std::string_view text, const std::string& where);
 /// Reads the whole pack and holds every file to its hash. Errors, all kUsage:
 ///   no_such_pack  no folder, or no manifest in it
 ///   newer_schema  written by a newer kernelopt
-///   edited_pack   a file, the manifest or a replacement differs from its hash
+///   edited_pack   a file or the manifest differs from its hash
 ///   corrupt_pack  a file is missing, a field is missing, a name leaves the folder
 Result<Pack> ReadPack(const std::string& folder);
 
