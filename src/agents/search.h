@@ -31,7 +31,9 @@ namespace kernelopt {
 struct SearchSubject {
   std::string key;
   const Kernel* kernel = nullptr;
-  std::vector<BuiltSite> sites;  ///< at least one
+  /// At least one. Sites may have been launched in different configurations
+  /// (each module tunes for itself); each is compared with its own.
+  std::vector<BuiltSite> sites;
 };
 
 struct SearchTools {
@@ -43,7 +45,8 @@ struct SearchTools {
 
 struct SearchOptions {
   size_t first_batch = 48;   ///< configurations of the first round
-  size_t max_candidates = 400;
+  size_t batch = 16;           ///< compiled and timed together after that
+  size_t max_candidates = 400; ///< compiled, of all steps
   int screen_rounds = 6, middle_rounds = 20, final_rounds = 60;
   size_t middle_count = 8, final_count = 3;
   double near_floor = 1.03;  ///< stop when the best is within this of the floor
@@ -57,7 +60,7 @@ struct SearchOptions {
 /// One candidate's way through the search, as data.
 struct CandidateRecord {
   Replacement replacement;
-  std::string step;      ///< "baseline", "first", "descent", "refine", "hints", "screen"
+  std::string step;      ///< "baseline", "first", "descent", "refine", "hints"
   bool compiled = false;
   std::string compile_reason;  ///< error code, or empty
   std::string binary_hash;
@@ -83,8 +86,8 @@ class SearchObserver {
 struct Winner {
   Replacement replacement;
   CompileOutput compiled;
-  LaunchConfig baseline_config;
-  CompileOutput baseline;
+  LaunchConfig baseline_config;  ///< of the first site
+  CompileOutput baseline;        ///< the compiler's kernel in it
   double time_us = 0, baseline_us = 0;  ///< of one model call: all sites
   double cold_us = 0, baseline_cold_us = 0;
   Verdict screening;
@@ -94,9 +97,9 @@ struct Winner {
 
 struct SearchOutcome {
   std::optional<Winner> winner;
-  /// "improved", or why the compiler's kernel is kept: baseline_differs,
-  /// baseline_fails, not_certifiable, no_faster_candidate, none_passed,
-  /// at_the_floor, out_of_time, unsupported_grid, not_verifiable_here.
+  /// "improved", or why the compiler's kernel is kept: not_compilable,
+  /// baseline_differs, baseline_fails, not_certifiable, not_verifiable_here,
+  /// at_the_floor, no_faster_candidate, none_passed, out_of_time.
   std::string reason;
   std::string message;  ///< one sentence
   int candidates = 0;
