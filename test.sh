@@ -59,6 +59,7 @@ if [ "$failed" = 0 ]; then
   # The tests run the build with assertions.
   export KERNELOPT_BINARY="$PWD/build/dev/kernelopt"
   export PYTHONPATH="$PWD/python"
+  suite lint 120 bash scripts/lint.sh
   suite ctest 180 ctest --preset dev -j "$(nproc)"
   for test in tests/*_test.py; do
     python_suite "$test" 120

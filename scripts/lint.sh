@@ -3,6 +3,7 @@
 # against BASE (default: main) or aren't committed; --all takes every file.
 #
 #   bash scripts/lint.sh [--all | BASE]
+#   bash scripts/lint.sh --fix             formats every file in place, no more
 #
 # A tool that isn't installed is named; what it would have checked then counts
 # as not checked, and the other tool still runs.
@@ -14,6 +15,9 @@ status=0
 
 mapfile -t all < <(git ls-files --cached --others --exclude-standard -- 'src/*.h' 'src/*.cc' \
   'fuzz/*.cc' 'perf/*.cc' 'tests/*.cc')
+if [ "$base" = --fix ]; then
+  exec clang-format-19 -i "${all[@]}"
+fi
 if [ "$base" = --all ]; then
   changed=("${all[@]}")
 else
@@ -24,7 +28,10 @@ else
 fi
 
 if command -v clang-format-19 >/dev/null; then
-  clang-format-19 --dry-run --Werror "${all[@]}" || status=1
+  if ! clang-format-19 --dry-run --Werror "${all[@]}"; then
+    echo "lint: bash scripts/lint.sh --fix formats them"
+    status=1
+  fi
   echo "lint: clang-format looked at ${#all[@]} files"
 else
   echo "lint: clang-format-19 not installed, formatting not checked"
