@@ -25,7 +25,8 @@ link_program release
 # pinned torch in .venv may be a build for the CPU.
 for python in python3 .venv/bin/python; do
   if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-    export KERNELOPT_PYTHON="$(command -v "$python")"
+    KERNELOPT_PYTHON=$(realpath -s "$(command -v "$python")")
+    export KERNELOPT_PYTHON
     note "./kernelopt optimize examples/$example.py"
     exec ./kernelopt optimize "examples/$example.py"
   fi

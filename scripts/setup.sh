@@ -8,6 +8,7 @@
 #   link_program PRESET      ./kernelopt -> the program that PRESET built
 #
 # The caller has run `set -euo pipefail` and is in the checkout's root.
+# shellcheck disable=SC2034  # the lists of packages are the callers'
 
 # fmt and spdlog are used header-only; everything else is linked statically.
 # clang compiles the judge's own device kernels to PTX. ccache is used where it is

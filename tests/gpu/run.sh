@@ -6,7 +6,7 @@
 # table. PYTHON names that Python; by default the first of .venv's and python3 that can.
 # Without a usable GPU it fails: it was asked to test one.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 1
 
 python=
 for candidate in ${PYTHON:-.venv/bin/python python3}; do
