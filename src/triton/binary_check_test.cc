@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+
+#include "base/file.h"
 
 namespace kernelopt {
 namespace {
@@ -110,6 +114,32 @@ TEST(BinaryCheckTest, ChecksLimits) {
   record.threads = 64;
   record.num_ctas = 2;
   EXPECT_EQ(CheckLimits(record, device)[0].code, "unsupported_launch");
+}
+
+/// A developer's run: the same kernels in two configurations must be within the
+/// policy of each other (src/ttir/testdata/compile_modules.py makes the folders).
+TEST(BinaryCheckTest, ConfigurationsOfOneKernelAreWithinThePolicy) {
+  const char* first = std::getenv("KERNELOPT_TTIR_DIR");
+  const char* second = std::getenv("KERNELOPT_TTIR_DIR2");
+  if (first == nullptr || second == nullptr) GTEST_SKIP() << "no folders of TTIR are named";
+  int compared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(first)) {
+    if (entry.path().extension() != ".ttir") continue;
+    std::filesystem::path other = std::filesystem::path(second) / entry.path().filename();
+    if (!std::filesystem::exists(other)) continue;
+    auto facts = [](const std::filesystem::path& path) {
+      return ReadFacts(*ReadTtir(*ReadFile(path), path.string()));
+    };
+    for (const StaticFinding& finding : CompareTtir(facts(other), facts(entry.path())))
+      ADD_FAILURE() << entry.path() << ": " << finding.message;
+    std::filesystem::path ptx = entry.path(), other_ptx = other;
+    for (const StaticFinding& finding :
+         ComparePtx(*ReadFile(other_ptx.replace_extension(".ptx")),
+                    *ReadFile(ptx.replace_extension(".ptx"))))
+      ADD_FAILURE() << entry.path() << ": " << finding.message;
+    ++compared;
+  }
+  EXPECT_GE(compared, 20);
 }
 
 }  // namespace

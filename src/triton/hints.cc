@@ -20,18 +20,15 @@ struct Access {
   std::string base;     ///< the first name in it
   Node arguments;
   Node eviction, modifier;  ///< the keyword arguments, null where absent
-  bool in_loop = false;
 };
 
-void Collect(Node node, bool in_loop, std::vector<Access>* accesses) {
-  if (node.Is("for_statement")) in_loop = true;
+void Collect(Node node, std::vector<Access>* accesses) {
   if (node.Is("call")) {
     std::string_view callee = node.Field("function").Text();
     if (callee == "tl.load" || callee == "tl.store") {
       Access access;
       access.is_load = callee == "tl.load";
       access.arguments = node.Field("arguments");
-      access.in_loop = in_loop;
       for (Node argument : access.arguments.NamedChildren()) {
         if (argument.Is("keyword_argument")) {
           std::string_view name = argument.Field("name").Text();
@@ -49,7 +46,7 @@ void Collect(Node node, bool in_loop, std::vector<Access>* accesses) {
       accesses->push_back(std::move(access));
     }
   }
-  for (Node child : node.NamedChildren()) Collect(child, in_loop, accesses);
+  for (Node child : node.NamedChildren()) Collect(child, accesses);
 }
 
 /// Sets, changes or (with an empty value) removes a keyword argument.
@@ -85,7 +82,7 @@ std::string OldValue(Node keyword) {
 Result<std::vector<TextVariant>> HintVariants(std::string_view kernel_text) {
   Tree tree = KOPT_TRY(Tree::Parse(std::string(kernel_text), "kernel"));
   std::vector<Access> accesses;
-  Collect(tree.Root(), false, &accesses);
+  Collect(tree.Root(), &accesses);
   // How often each pointer's base is loaded: once means no reuse in the kernel.
   std::map<std::string, int> loads;
   for (const Access& access : accesses) loads[access.base] += access.is_load;

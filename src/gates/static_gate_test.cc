@@ -1,0 +1,84 @@
+#include "gates/static_gate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "inductor/module.h"
+
+namespace kernelopt {
+namespace {
+
+using ::testing::HasSubstr;
+
+Kernel Live() {
+  Kernel kernel;
+  kernel.name = kernel.entry = "k";
+  kernel.arguments = {{"p", "", "*fp32"}};
+  return kernel;
+}
+
+Replacement DropIn() {
+  Replacement replacement;
+  replacement.steps.resize(1);
+  replacement.steps[0].kernel_text = "@triton.jit\ndef k(p):\n    tl.store(p, 1)\n";
+  return replacement;
+}
+
+TEST(StaticGateTest, AcceptsADropIn) {
+  Verdict verdict = JudgeText(DropIn(), Live(), "3.6.0");
+  EXPECT_TRUE(verdict.accepted) << verdict.message;
+  EXPECT_EQ(verdict.gate, Gate::kStatic);
+}
+
+TEST(StaticGateTest, RefusesOtherFormsAndTexts) {
+  const std::pair<const char*, std::function<void(Replacement&)>> cases[] = {
+      {"unsupported_form", [](Replacement& r) { r.form = ReplacementForm::kCallObject; }},
+      {"unsupported_form", [](Replacement& r) { r.steps.emplace_back(r.steps[0]); }},
+      {"unsupported_form", [](Replacement& r) { r.steps.clear(); }},
+      {"unsupported_form", [](Replacement& r) { r.workspaces.resize(1); }},
+      {"unsupported_form", [](Replacement& r) { r.steps[0].cooperative = true; }},
+      {"unsupported_form", [](Replacement& r) { r.steps[0].grid[0] = "xnumel"; }},
+      {"unsupported_form", [](Replacement& r) { r.steps[0].config.num_ctas = 2; }},
+      {"import", [](Replacement& r) { r.steps[0].kernel_text += "import os\n"; }},
+  };
+  for (const auto& [reason, change] : cases) {
+    Replacement replacement = DropIn();
+    change(replacement);
+    EXPECT_EQ(JudgeText(replacement, Live(), "3.6.0").reason, reason);
+  }
+  Replacement two = DropIn();
+  two.steps[0].kernel_text = "import os\n" + two.steps[0].kernel_text + "x = 1\n";
+  Verdict verdict = JudgeText(two, Live(), "3.6.0");
+  EXPECT_THAT(verdict.message, HasSubstr("1:1: "));
+  EXPECT_THAT(verdict.message, HasSubstr("(and 1 more)"));
+  EXPECT_THAT(verdict.evidence, HasSubstr("top_level_statement"));
+}
+
+TEST(StaticGateTest, ReadsWhatWasCompiled) {
+  DeviceFacts device;
+  device.shared_bytes_per_block = 1 << 17;
+  auto output = [](const std::string& name) {
+    CompileOutput compiled;
+    compiled.ttir_path = compiled.ptx_path =
+        std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/" + name + ".ttir";
+    return compiled;
+  };
+  EXPECT_TRUE(JudgeBinary(output("reduction"), output("reduction"), device).accepted);
+  EXPECT_EQ(JudgeBinary(output("pointwise"), output("reduction"), device).reason,
+            "narrower_rounding");
+  EXPECT_EQ(JudgeBinary(output("nothing"), output("reduction"), device).reason, "no_such_file");
+  CompileOutput unreadable = output("reduction");
+  unreadable.ttir_path = std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/make_fixtures.py";
+  EXPECT_EQ(JudgeBinary(unreadable, output("reduction"), device).reason, "unreadable_ttir");
+}
+
+TEST(StaticGateTest, NamesFailedCompiles) {
+  EXPECT_EQ(CompileFailure({ErrorKind::kUsage, "compile_error", "bad", ""}).reason,
+            "compile_error");
+  EXPECT_EQ(CompileFailure({ErrorKind::kUsage, "timeout", "long", ""}).reason, "compile_timeout");
+}
+
+}  // namespace
+}  // namespace kernelopt
