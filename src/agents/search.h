@@ -44,9 +44,9 @@ struct SearchTools {
 };
 
 struct SearchOptions {
-  size_t first_batch = 48;   ///< configurations of the first round
-  size_t batch = 16;           ///< compiled and timed together after that
-  size_t max_candidates = 400; ///< compiled, of all steps
+  size_t first_batch = 48;      ///< configurations of the first round
+  size_t batch = 16;            ///< compiled and timed together after that
+  size_t max_candidates = 400;  ///< compiled, of all steps
   int screen_rounds = 6, middle_rounds = 20, final_rounds = 60;
   size_t middle_count = 8, final_count = 3;
   double near_floor = 1.03;  ///< stop when the best is within this of the floor
@@ -60,7 +60,7 @@ struct SearchOptions {
 /// One candidate's way through the search, as data.
 struct CandidateRecord {
   Replacement replacement;
-  std::string step;      ///< "baseline", "first", "descent", "refine", "hints"
+  std::string step;  ///< "baseline", "first", "descent", "refine", "hints"
   bool compiled = false;
   std::string compile_reason;  ///< error code, or empty
   std::string binary_hash;
@@ -86,8 +86,8 @@ class SearchObserver {
 struct Winner {
   Replacement replacement;
   CompileOutput compiled;
-  LaunchConfig baseline_config;  ///< of the first site
-  CompileOutput baseline;        ///< the compiler's kernel in it
+  LaunchConfig baseline_config;         ///< of the first site
+  CompileOutput baseline;               ///< the compiler's kernel in it
   double time_us = 0, baseline_us = 0;  ///< of one model call: all sites
   double cold_us = 0, baseline_cold_us = 0;
   Verdict screening;

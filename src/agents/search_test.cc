@@ -17,8 +17,8 @@ using testing::FakeCompiler;
 using testing::FakeConfig;
 using testing::FakeJudge;
 using testing::FakeSource;
-using testing::PointwiseConfig;
 using ::testing::HasSubstr;
+using testing::PointwiseConfig;
 
 /// Times with one optimum: XBLOCK 128 with 2 warps takes 8 us, each doubling or
 /// halving away from it costs 7 %.

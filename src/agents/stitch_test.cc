@@ -22,8 +22,9 @@ std::vector<StitchPiece> Pieces(std::initializer_list<std::pair<const char*, dou
 }
 
 /// Gate 3 fails on any set that contains one of `bad` whole.
-StitchGates Gates(std::vector<std::set<std::string>> bad,
-                  std::function<bool(const Keys&)> faster = [](const Keys&) { return true; }) {
+StitchGates Gates(
+    std::vector<std::set<std::string>> bad,
+    std::function<bool(const Keys&)> faster = [](const Keys&) { return true; }) {
   StitchGates gates;
   gates.check = [bad](const Keys& keys) -> Result<Verdict> {
     std::set<std::string> set(keys.begin(), keys.end());

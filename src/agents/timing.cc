@@ -56,12 +56,11 @@ SiteTimer::SiteTimer(const SearchSubject& subject, Judge& judge,
 Status SiteTimer::MeasureBaseline(int rounds) {
   for (Group& group : groups_) {
     std::vector<std::string> failures;
-    (void)KOPT_TRY(Ratios(group, {}, rounds, CacheState::kAsInModel, &failures,
-                          &group.baseline_us));
+    (void)KOPT_TRY(
+        Ratios(group, {}, rounds, CacheState::kAsInModel, &failures, &group.baseline_us));
     if (group.baseline_us <= 0) {
       return Fail(ErrorKind::kInternal, failures.empty() ? "died" : failures.front(),
-                  "the compiler's kernel can't be timed",
-                  subject_.sites[group.site].site.name);
+                  "the compiler's kernel can't be timed", subject_.sites[group.site].site.name);
     }
   }
   // From now on by what was measured.
@@ -114,8 +113,8 @@ Result<std::vector<double>> SiteTimer::Ratios(const Group& group,
     job.programs.push_back(std::move(*program));
   }
   // Each sample costs the launch and a flush of the caches before it.
-  double expected_us = static_cast<double>(job.programs.size()) * rounds *
-                       (10 * site.device_us + 500);
+  double expected_us =
+      static_cast<double>(job.programs.size()) * rounds * (10 * site.device_us + 500);
   job.time_limit_ms = 20000 + static_cast<int>(expected_us / 1000);
   TimeResult result = KOPT_TRY(judge_.Time(job));
   if (result.samples.size() != job.programs.size() || result.samples[0].empty()) {
@@ -161,8 +160,8 @@ std::vector<SiteTimer::Timing> SiteTimer::Time(const std::vector<const Binary*>&
           timings[i].failure = failure.empty() ? "died" : failure;
           return;
         }
-        double weight = group.count * (state == CacheState::kCold ? baseline_us
-                                                                  : group.baseline_us);
+        double weight =
+            group.count * (state == CacheState::kCold ? baseline_us : group.baseline_us);
         timings[i].time_us += weight * ratio;
         timings[i].baseline_us += weight;
         covered[i] += group.count * group.baseline_us;

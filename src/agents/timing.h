@@ -57,10 +57,9 @@ class SiteTimer {
   };
 
   /// Ratios candidate over baseline at one site; below 0 = failed.
-  Result<std::vector<double>> Ratios(const Group& group,
-                                     const std::vector<const Binary*>& binaries, int rounds,
-                                     CacheState state, std::vector<std::string>* failures,
-                                     double* baseline_us);
+  Result<std::vector<double>> Ratios(const Group& group, const std::vector<const Binary*>& binaries,
+                                     int rounds, CacheState state,
+                                     std::vector<std::string>* failures, double* baseline_us);
 
   const SearchSubject& subject_;
   Judge& judge_;

@@ -13,9 +13,9 @@ namespace kernelopt {
 namespace {
 
 constexpr DataFamily kFamilies[] = {
-    DataFamily::kUniform,    DataFamily::kNormal, DataFamily::kNormalShifted, DataFamily::kLarge,
-    DataFamily::kSmall,      DataFamily::kLogUniform, DataFamily::kTies,
-    DataFamily::kCancelling, DataFamily::kSpecial};
+    DataFamily::kUniform, DataFamily::kNormal,     DataFamily::kNormalShifted,
+    DataFamily::kLarge,   DataFamily::kSmall,      DataFamily::kLogUniform,
+    DataFamily::kTies,    DataFamily::kCancelling, DataFamily::kSpecial};
 constexpr uint64_t kSeeds[] = {0, 42, 1337};
 /// Fewer families than this with finite references say too little.
 constexpr size_t kLeastFamilies = 3;
@@ -195,9 +195,8 @@ Verdict CertifyKernel(Judge& judge, const KernelPair& pair, const std::vector<Bu
                       DumpJson({{"site", site.site.name}, {"families", ToJson(families)}}));
       }
       for (const auto& [name, family] : families) max_z = std::max(max_z, family.max_z);
-      evidence["sites"].push_back({{"site", site.site.name},
-                                   {"guard_pages", guard_pages},
-                                   {"families", ToJson(families)}});
+      evidence["sites"].push_back(
+          {{"site", site.site.name}, {"guard_pages", guard_pages}, {"families", ToJson(families)}});
     }
   }
   evidence["bitwise"] = bitwise;

@@ -106,9 +106,11 @@ TEST_F(KernelGateTest, FamiliesThatDontCountAreLeftOutButNotAll) {
 }
 
 TEST_F(KernelGateTest, NamesTheJudgesErrors) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"out_of_memory", "not_verifiable_here"}, {"sick_device", "crashed"}, {"died", "crashed"},
-      {"timeout", "hung"},                      {"protocol_error", "judge_failed"}};
+  const std::pair<const char*, const char*> cases[] = {{"out_of_memory", "not_verifiable_here"},
+                                                       {"sick_device", "crashed"},
+                                                       {"died", "crashed"},
+                                                       {"timeout", "hung"},
+                                                       {"protocol_error", "judge_failed"}};
   for (auto [code, reason] : cases) {
     judge_.check = [code = code](const CheckJob&) -> Result<CheckResult> {
       return Fail(ErrorKind::kEnvironment, code, "it failed");

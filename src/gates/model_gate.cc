@@ -71,7 +71,9 @@ bool IsFloat(const std::string& dtype) {
 }
 
 /// A number that is not finite can't be within any bound.
-bool Within(double value, double bound) { return std::isfinite(value) && value <= bound; }
+bool Within(double value, double bound) {
+  return std::isfinite(value) && value <= bound;
+}
 
 struct Finding {
   std::string reason, message;
@@ -82,9 +84,9 @@ Finding JudgeTensor(const ModelCheck& check, const ModelRule& rule,
                     const ModelComparison& comparison, const TensorComparison& tensor) {
   std::string place = Place(comparison, tensor);
   if (!tensor.same_layout) {
-    return {"layout_changed",
-            fmt::format("{} has another shape, type, strides or aliasing than the compiler's",
-                        place)};
+    return {
+        "layout_changed",
+        fmt::format("{} has another shape, type, strides or aliasing than the compiler's", place)};
   }
   if (tensor.bitwise_equal) return {};
   if (check.random) {
@@ -141,11 +143,11 @@ Finding JudgeInSitu(const ModelRule& rule, const InSituComparison& launch) {
   }
   if (launch.bitwise_equal) return {};
   if (!Within(launch.rms_z, rule.in_situ_rms) || !Within(launch.max_z, rule.in_situ_max)) {
-    return {"wrong_in_situ",
-            fmt::format("{} differs from the compiler's kernel on the model's data by {:.3g} "
-                        "scales RMS and {:.3g} at most, allowed {} and {}",
-                        launch.kernel, launch.rms_z, launch.max_z, rule.in_situ_rms,
-                        rule.in_situ_max)};
+    return {
+        "wrong_in_situ",
+        fmt::format("{} differs from the compiler's kernel on the model's data by {:.3g} "
+                    "scales RMS and {:.3g} at most, allowed {} and {}",
+                    launch.kernel, launch.rms_z, launch.max_z, rule.in_situ_rms, rule.in_situ_max)};
   }
   return {};
 }

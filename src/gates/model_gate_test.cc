@@ -102,10 +102,12 @@ TEST(ModelGateTest, RejectsWithItsReason) {
       {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[1].rms_z = NAN; }},
       {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[0].integer_mismatches = 1; }},
       {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[0].nonfinite_mismatches = 1; }},
-      {"launches_changed", [](ModelCheck& c) {
+      {"launches_changed",
+       [](ModelCheck& c) {
          c.launches = {{"compiled", {{"triton_1", 3}}}, {"stitched", {{"triton_1__kopt", 2}}}};
        }},
-      {"launches_changed", [](ModelCheck& c) {
+      {"launches_changed",
+       [](ModelCheck& c) {
          c.launches = {{"compiled", {{"triton_1", 3}}}, {"stitched", {{"triton_1", 3}}}};
        }},
   };

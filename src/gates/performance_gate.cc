@@ -105,9 +105,8 @@ Result<PerformanceEffect> ComputeEffect(const ModelTiming& timing, const Perform
     double process = 2 * rule.process_sigma * rule.process_sigma / pairs;
     double excess = std::max(0.0, between - within - process);
     variance = within + process + excess;
-    double denominator =
-        within * within / within_degrees + process * process / process_degrees +
-        (excess > 0 ? excess * excess / between_degrees : 0);
+    double denominator = within * within / within_degrees + process * process / process_degrees +
+                         (excess > 0 ? excess * excess / between_degrees : 0);
     effect.degrees = denominator > 0 ? variance * variance / denominator : within_degrees;
   } else {
     // Nothing is known of the processes but these pairs.
@@ -116,9 +115,8 @@ Result<PerformanceEffect> ComputeEffect(const ModelTiming& timing, const Perform
     if (between_degrees <= 0) variance = std::numeric_limits<double>::infinity();
   }
   effect.standard_error = std::sqrt(variance);
-  double reach = variance > 0 ? StudentTQuantile(rule.confidence, effect.degrees) *
-                                    effect.standard_error
-                              : 0;
+  double reach =
+      variance > 0 ? StudentTQuantile(rule.confidence, effect.degrees) * effect.standard_error : 0;
   effect.speedup = std::exp(mean);
   effect.lower = std::exp(mean - reach);
   effect.upper = std::exp(mean + reach);
@@ -133,8 +131,8 @@ Verdict JudgePerformance(const ModelTiming& timing, const PerformanceRule& rule)
                   Evidence(timing, nullptr));
   }
   std::string evidence = Evidence(timing, &*effect);
-  std::string measured = fmt::format("{:.4f}x [{:.4f}, {:.4f}]", effect->speedup, effect->lower,
-                                     effect->upper);
+  std::string measured =
+      fmt::format("{:.4f}x [{:.4f}, {:.4f}]", effect->speedup, effect->lower, effect->upper);
   if (!(effect->lower > 1)) {
     return Reject(Gate::kPerformance, "not_faster",
                   fmt::format("measured {}; the lower {:.0f} % bound must be above 1", measured,
@@ -149,12 +147,12 @@ Verdict JudgePerformance(const ModelTiming& timing, const PerformanceRule& rule)
   }
   double allowed = rule.max_memory_ratio * static_cast<double>(timing.peak_bytes_compiled);
   if (static_cast<double>(timing.peak_bytes_stitched) > allowed) {
-    return Reject(Gate::kPerformance, "more_memory",
-                  fmt::format("peak memory is {} bytes, the compiler's model needs {}; at most {} "
-                              "times as much is allowed",
-                              timing.peak_bytes_stitched, timing.peak_bytes_compiled,
-                              rule.max_memory_ratio),
-                  evidence);
+    return Reject(
+        Gate::kPerformance, "more_memory",
+        fmt::format("peak memory is {} bytes, the compiler's model needs {}; at most {} "
+                    "times as much is allowed",
+                    timing.peak_bytes_stitched, timing.peak_bytes_compiled, rule.max_memory_ratio),
+        evidence);
   }
   return Accept(Gate::kPerformance, fmt::format("faster: {}", measured), evidence);
 }

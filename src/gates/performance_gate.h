@@ -17,10 +17,10 @@ struct ModelTiming;  // workers/model.h
 
 struct PerformanceRule {
   double confidence = 0.99;
-  double min_gain = 0.005;      ///< of the median
+  double min_gain = 0.005;  ///< of the median
   double max_memory_ratio = 1.01;
-  double process_sigma = 0;     ///< of the log time between processes (doctor)
-  int process_samples = 0;      ///< processes that it was estimated from
+  double process_sigma = 0;  ///< of the log time between processes (doctor)
+  int process_samples = 0;   ///< processes that it was estimated from
 };
 
 struct PerformanceEffect {

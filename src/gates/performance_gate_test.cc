@@ -18,13 +18,13 @@ TEST(StudentTTest, MatchesSciPy) {
   struct {
     double p, degrees, t;
   } const quantiles[] = {
-      {0.9, 1, 3.0776835371752544},     {0.9, 3.7, 1.5575658388615072},
-      {0.95, 2, 2.9199855803537242},    {0.95, 30.5, 1.6963751158527451},
-      {0.99, 1, 31.820515953773935},    {0.99, 2, 6.9645567342832715},
-      {0.99, 3.7, 3.9205078192085483},  {0.99, 7, 2.9979515668685277},
-      {0.99, 14, 2.624494067590051},    {0.99, 200, 2.345137082259468},
+      {0.9, 1, 3.0776835371752544},      {0.9, 3.7, 1.5575658388615072},
+      {0.95, 2, 2.9199855803537242},     {0.95, 30.5, 1.6963751158527451},
+      {0.99, 1, 31.820515953773935},     {0.99, 2, 6.9645567342832715},
+      {0.99, 3.7, 3.9205078192085483},   {0.99, 7, 2.9979515668685277},
+      {0.99, 14, 2.624494067590051},     {0.99, 200, 2.345137082259468},
       {0.99, 100000, 2.326385165355268}, {0.995, 7, 3.4994832973504924},
-      {0.9999, 1, 3183.098757118502},   {0.9999, 14, 4.985013157719529},
+      {0.9999, 1, 3183.098757118502},    {0.9999, 14, 4.985013157719529},
   };
   for (const auto& [p, degrees, t] : quantiles) {
     EXPECT_NEAR(StudentTQuantile(p, degrees) / t, 1, 1e-8) << p << " " << degrees;
@@ -67,8 +67,8 @@ PerformanceRule RuleFrom(double sigma, int samples, std::mt19937_64& random) {
 
 TEST(PerformanceGateTest, AcceptsAClearGain) {
   std::mt19937_64 random(1);
-  Verdict verdict = JudgePerformance(Timing(1.1, 0.002, 0.003, 2, 8, random),
-                                     RuleFrom(0.002, 10, random));
+  Verdict verdict =
+      JudgePerformance(Timing(1.1, 0.002, 0.003, 2, 8, random), RuleFrom(0.002, 10, random));
   EXPECT_TRUE(verdict.accepted) << verdict.message;
   EXPECT_EQ(verdict.gate, Gate::kPerformance);
   auto evidence = ParseJson(verdict.evidence, "evidence");
@@ -109,8 +109,11 @@ TEST(PerformanceGateTest, AcceptsFewRunsOfEqualModels) {
   struct {
     double process, block;
     int pairs, blocks, doctor;
-  } const cases[] = {{0.003, 0.004, 2, 8, 12}, {0.0, 0.004, 2, 8, 12}, {0.006, 0.001, 2, 8, 8},
-                     {0.003, 0.004, 6, 1, 0}, {0.003, 0.004, 3, 8, 0}};
+  } const cases[] = {{0.003, 0.004, 2, 8, 12},
+                     {0.0, 0.004, 2, 8, 12},
+                     {0.006, 0.001, 2, 8, 8},
+                     {0.003, 0.004, 6, 1, 0},
+                     {0.003, 0.004, 3, 8, 0}};
   std::mt19937_64 random(4);
   for (const auto& c : cases) {
     int accepted = 0, found = 0;

@@ -11,19 +11,21 @@
 namespace kernelopt {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::IntArgument;
 using testing::LaunchEvent;
 using testing::SmallCapture;
 using testing::StorageEvent;
 using testing::TensorArgument;
-using ::testing::ElementsAre;
 
 Kernel ThreePointers() {
   Kernel kernel;
   kernel.name = kernel.entry = "k";
   kernel.grid_type = "Grid1D";
-  kernel.arguments = {{"in_ptr0", "", "*fp32"}, {"in_ptr1", "", "*i64"},
-                      {"out_ptr0", "", "*fp32"}, {"xnumel", "", "i32"},
+  kernel.arguments = {{"in_ptr0", "", "*fp32"},
+                      {"in_ptr1", "", "*i64"},
+                      {"out_ptr0", "", "*fp32"},
+                      {"xnumel", "", "i32"},
                       {"XBLOCK", "tl.constexpr", "constexpr"}};
   return kernel;
 }
@@ -131,10 +133,10 @@ TEST(SitesTest, ZerosOnlyWhenNothingCameBetween) {
 }
 
 TEST(SitesTest, TouchesWhatTheProgramUsedBefore) {
-  Capture capture = SmallCapture(
-      {416, 800, 400},
-      {LaunchEvent("other", {TensorArgument(2, "fp32", {1}, {1})}),
-       LaunchEvent("other", {TensorArgument(0, "fp32", {1}, {1})}), LaunchEvent("k", Arguments())});
+  Capture capture =
+      SmallCapture({416, 800, 400}, {LaunchEvent("other", {TensorArgument(2, "fp32", {1}, {1})}),
+                                     LaunchEvent("other", {TensorArgument(0, "fp32", {1}, {1})}),
+                                     LaunchEvent("k", Arguments())});
   auto built = BuildSite(capture, {0, 0, 2}, ThreePointers(), Uses({{1, 0}, {1, 0}, {0, 1}}));
   ASSERT_TRUE(built.has_value());
   EXPECT_THAT(built->touched, ElementsAre(2, 0));
@@ -146,11 +148,9 @@ TEST(SitesTest, RefusesWhatItCannotRebuild) {
     std::function<void(std::vector<EventArgument>&, std::vector<PointerUse>&)> change;
   } const cases[] = {
       {"unsupported_dtype", [](auto& a, auto&) { a[0].tensor.dtype = "fp8e4nv"; }},
-      {"mixed_dtypes",
-       [](auto& a, auto&) { a[2] = TensorArgument(0, "i32", {100}, {1}); }},
+      {"mixed_dtypes", [](auto& a, auto&) { a[2] = TensorArgument(0, "i32", {100}, {1}); }},
       {"atomics", [](auto&, auto& uses) { uses[2].atomics = 1; }},
-      {"unknown_integer_domain",
-       [](auto& a, auto&) { a[1].tensor.has_values = false; }},
+      {"unknown_integer_domain", [](auto& a, auto&) { a[1].tensor.has_values = false; }},
       {"unsupported_argument", [](auto& a, auto&) { a[3].kind = EventArgument::Kind::kNone; }},
       {"unsupported_argument", [](auto& a, auto&) { a[3].kind = EventArgument::Kind::kOther; }},
       {"argument_count", [](auto& a, auto&) { a.resize(6); }},

@@ -75,8 +75,8 @@ Verdict JudgeBinary(const CompileOutput& candidate, const CompileOutput& baselin
   if (!baseline_ptx) return read_failed(baseline_ptx.error());
 
   std::vector<StaticFinding> findings = CompareTtir(*candidate_facts, *baseline_facts);
-  for (auto& more : {ComparePtx(*candidate_ptx, *baseline_ptx),
-                     CheckLimits(candidate.record, device)})
+  for (auto& more :
+       {ComparePtx(*candidate_ptx, *baseline_ptx), CheckLimits(candidate.record, device)})
     findings.insert(findings.end(), more.begin(), more.end());
   return FromFindings(findings, "TTIR, PTX and limits are within the policy");
 }

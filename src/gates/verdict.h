@@ -13,9 +13,9 @@ enum class Gate { kStatic = 1, kKernel = 2, kModel = 3, kPerformance = 4 };
 struct Verdict {
   Gate gate = Gate::kStatic;
   bool accepted = false;
-  std::string reason;   ///< "ok" or a reason code in snake_case (docs/gates.md)
-  std::string message;  ///< one sentence
-  std::string evidence; ///< JSON text: what a person needs to check it
+  std::string reason;    ///< "ok" or a reason code in snake_case (docs/gates.md)
+  std::string message;   ///< one sentence
+  std::string evidence;  ///< JSON text: what a person needs to check it
 };
 
 inline Verdict Accept(Gate gate, std::string message, std::string evidence = "{}") {

@@ -77,8 +77,8 @@ int64_t Iterations(const Kernel& kernel, const Event& event) {
 }  // namespace
 
 std::string CallSite::ToString(const Capture& capture) const {
-  return fmt::format("{} graph {} event {}",
-                     capture.variants[static_cast<size_t>(variant)].Name(), graph, event);
+  return fmt::format("{} graph {} event {}", capture.variants[static_cast<size_t>(variant)].Name(),
+                     graph, event);
 }
 
 std::vector<KernelWork> CollectWork(const Capture& capture,

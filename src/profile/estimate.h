@@ -86,11 +86,11 @@ struct KernelEstimate {
 };
 
 struct ModelEstimate {
-  double model_us = 0;   ///< one call
-  double triton_us = 0;  ///< device time in generated kernels
-  double extern_us = 0;  ///< device time in library calls
-  double gain_us = 0;    ///< of all kernels
-  double at_most = 1;    ///< model_us / (model_us - gain_us)
+  double model_us = 0;                  ///< one call
+  double triton_us = 0;                 ///< device time in generated kernels
+  double extern_us = 0;                 ///< device time in library calls
+  double gain_us = 0;                   ///< of all kernels
+  double at_most = 1;                   ///< model_us / (model_us - gain_us)
   std::vector<KernelEstimate> kernels;  ///< largest gain first
   /// Kernels worth working on: what the rest adds up to is under
   /// `stop_share` of the model.

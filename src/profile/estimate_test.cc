@@ -11,14 +11,14 @@
 namespace kernelopt {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::IntArgument;
+using ::testing::IsEmpty;
 using testing::LaunchEvent;
 using testing::SmallCapture;
 using testing::StorageEvent;
 using testing::TensorArgument;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr int64_t kMiB = 1 << 20;
 
@@ -57,11 +57,14 @@ TEST(EstimateTest, CountsEachByteOnceForReadAndOnceForWrite) {
       {"copy", {Whole(0, n), Whole(1, n)}, {Use(1, 0), Use(0, 1)}, 8 * n},
       {"in place", {Whole(0, n)}, {Use(1, 1)}, 8 * n},
       {"one tensor in two slots", {Whole(0, n), Whole(0, n)}, {Use(1, 0), Use(1, 0)}, 4 * n},
-      {"read and written through two slots", {Whole(0, n), Whole(0, n)}, {Use(1, 0), Use(0, 1)},
+      {"read and written through two slots",
+       {Whole(0, n), Whole(0, n)},
+       {Use(1, 0), Use(0, 1)},
        8 * n},
-      {"two halves", {TensorArgument(0, "fp32", {n / 2}, {1}),
-                      TensorArgument(0, "fp32", {n / 2}, {1}, n / 2)},
-       {Use(1, 0), Use(1, 0)}, 4 * n},
+      {"two halves",
+       {TensorArgument(0, "fp32", {n / 2}, {1}), TensorArgument(0, "fp32", {n / 2}, {1}, n / 2)},
+       {Use(1, 0), Use(1, 0)},
+       4 * n},
       {"broadcast", {TensorArgument(0, "fp32", {n / 4, 64}, {1, 0})}, {Use(1, 0)}, n},
       {"half precision", {TensorArgument(0, "bf16", {n}, {1})}, {Use(1, 0)}, 2 * n},
       {"every second", {TensorArgument(0, "fp32", {n / 2}, {2})}, {Use(1, 0)}, 2 * n},
@@ -77,8 +80,8 @@ TEST(EstimateTest, CountsEachByteOnceForReadAndOnceForWrite) {
     EXPECT_EQ(BytesOfLaunch(capture, {0, 0, 0}, named, c.uses).total(), c.bytes) << c.name;
   }
   // A gather of 1000 rows doesn't read the whole table.
-  Capture gather = SmallCapture({4 * n, 4000}, {LaunchEvent("k", {Whole(0, n), Whole(1, 1000),
-                                                                  IntArgument(1000)})});
+  Capture gather = SmallCapture(
+      {4 * n, 4000}, {LaunchEvent("k", {Whole(0, n), Whole(1, 1000), IntArgument(1000)})});
   EXPECT_EQ(BytesOfLaunch(gather, {0, 0, 0}, kernel, {Use(1, 0), Use(0, 1)}).total(), 8000);
 }
 
@@ -117,10 +120,10 @@ TEST(EstimateTest, OrdersByGainAndStopsWhereLittleIsLeft) {
   Event mm = LaunchEvent("aten.mm", {}, 500);
   mm.kind = Event::Kind::kExtern;
   Capture capture = SmallCapture(
-      {4 * n, 4 * n}, {LaunchEvent("small", arguments(), 45), mm,
-                       LaunchEvent("large", arguments(), 142), LaunchEvent("unknown", {}, 5),
-                       LaunchEvent("large", arguments(), 142),
-                       LaunchEvent("perfect", arguments(), 40)});
+      {4 * n, 4 * n},
+      {LaunchEvent("small", arguments(), 45), mm, LaunchEvent("large", arguments(), 142),
+       LaunchEvent("unknown", {}, 5), LaunchEvent("large", arguments(), 142),
+       LaunchEvent("perfect", arguments(), 40)});
   capture.variants[0].compiled_us = 1000;
   std::vector<KernelWork> work = CollectWork(capture, modules);
   ASSERT_EQ(work.size(), 3u);

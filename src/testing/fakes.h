@@ -46,11 +46,12 @@ inline const std::string& FakeSource(const Program& program) {
 class FakeCompiler : public Compiler {
  public:
   /// An error for a request that must fail.
-  std::function<std::optional<Error>(const CompileRequest&)> fail =
-      [](const CompileRequest&) { return std::nullopt; };
+  std::function<std::optional<Error>(const CompileRequest&)> fail = [](const CompileRequest&) {
+    return std::nullopt;
+  };
   /// Changes an output: paths of TTIR and PTX, registers, shared memory, hash.
-  std::function<void(const CompileRequest&, CompileOutput*)> adjust =
-      [](const CompileRequest&, CompileOutput*) {};
+  std::function<void(const CompileRequest&, CompileOutput*)> adjust = [](const CompileRequest&,
+                                                                         CompileOutput*) {};
   /// Files that every output names, unless `adjust` changes them.
   std::string ttir_path, ptx_path;
   std::vector<CompileRequest> requests;  ///< all of them, in order

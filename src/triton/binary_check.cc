@@ -30,12 +30,11 @@ std::vector<std::string> Added(const std::set<std::string>& candidate,
 /// What an instruction or operand of PTX is banned for, or "".
 std::string_view BanOf(std::string_view word) {
   if (word.starts_with("%clock") || word.starts_with("%globaltimer")) return "ptx_clock";
-  for (std::string_view name : {"%smid", "%nsmid", "%warpid", "%nwarpid", "%gridid", "%pm",
-                                "%envreg"})
+  for (std::string_view name :
+       {"%smid", "%nsmid", "%warpid", "%nwarpid", "%gridid", "%pm", "%envreg"})
     if (word.starts_with(name)) return "ptx_special_register";
   if (word.starts_with("nanosleep")) return "ptx_sleep";
-  if (word.starts_with("trap") || word.starts_with("brkpt"))
-    return "ptx_trap";
+  if (word.starts_with("trap") || word.starts_with("brkpt")) return "ptx_trap";
   if (word.find(".volatile") != std::string_view::npos ||
       word.find(".relaxed") != std::string_view::npos ||
       word.find(".acquire") != std::string_view::npos ||
@@ -73,9 +72,8 @@ std::map<std::string_view, std::vector<Ban>> Bans(std::string_view ptx) {
     } else if (std::isalnum(static_cast<unsigned char>(c)) || c == '%' || c == '_' || c == '.' ||
                c == '$') {
       size_t begin = i;
-      while (i < ptx.size() && (std::isalnum(static_cast<unsigned char>(ptx[i])) ||
-                                ptx[i] == '%' || ptx[i] == '_' || ptx[i] == '.' ||
-                                ptx[i] == '$' || ptx[i] == ':'))
+      while (i < ptx.size() && (std::isalnum(static_cast<unsigned char>(ptx[i])) || ptx[i] == '%' ||
+                                ptx[i] == '_' || ptx[i] == '.' || ptx[i] == '$' || ptx[i] == ':'))
         ++i;
       std::string_view word = ptx.substr(begin, i - begin);
       if (std::string_view ban = BanOf(word); !ban.empty())
@@ -152,10 +150,10 @@ std::vector<StaticFinding> ComparePtx(std::string_view candidate, std::string_vi
     for (const Ban& ban : known[code]) words.insert(ban.word);
     for (const Ban& ban : bans) {
       if (words.contains(ban.word)) continue;
-      findings.push_back({std::string(code),
-                          fmt::format("the PTX has '{}', which the compiler's kernel has not",
-                                      ban.word),
-                          ban.line, 1});
+      findings.push_back(
+          {std::string(code),
+           fmt::format("the PTX has '{}', which the compiler's kernel has not", ban.word), ban.line,
+           1});
       break;
     }
   }
@@ -172,14 +170,13 @@ std::vector<StaticFinding> CheckLimits(const LaunchRecord& record, const DeviceF
   }
   if (record.threads > 1024 || record.threads < 32) {
     findings.push_back({"too_many_threads",
-                        fmt::format("it needs {} threads a CTA, wanted 32 to 1024",
-                                    record.threads),
+                        fmt::format("it needs {} threads a CTA, wanted 32 to 1024", record.threads),
                         0, 0});
   }
   if (record.num_ctas != 1 || record.cooperative || record.cluster != std::array<int, 3>{1, 1, 1}) {
     findings.push_back({"unsupported_launch",
-                        "it wants a cluster or a cooperative launch, which a drop-in can't have",
-                        0, 0});
+                        "it wants a cluster or a cooperative launch, which a drop-in can't have", 0,
+                        0});
   }
   return findings;
 }

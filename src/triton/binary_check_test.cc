@@ -133,9 +133,8 @@ TEST(BinaryCheckTest, ConfigurationsOfOneKernelAreWithinThePolicy) {
     for (const StaticFinding& finding : CompareTtir(facts(other), facts(entry.path())))
       ADD_FAILURE() << entry.path() << ": " << finding.message;
     std::filesystem::path ptx = entry.path(), other_ptx = other;
-    for (const StaticFinding& finding :
-         ComparePtx(*ReadFile(other_ptx.replace_extension(".ptx")),
-                    *ReadFile(ptx.replace_extension(".ptx"))))
+    for (const StaticFinding& finding : ComparePtx(*ReadFile(other_ptx.replace_extension(".ptx")),
+                                                   *ReadFile(ptx.replace_extension(".ptx"))))
       ADD_FAILURE() << entry.path() << ": " << finding.message;
     ++compared;
   }

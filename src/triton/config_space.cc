@@ -35,7 +35,9 @@ bool IsPowerOfTwo(int64_t value) {
 }
 
 /// Text that names a configuration, for "seen already".
-std::string Key(const LaunchConfig& config) { return config.ToString(); }
+std::string Key(const LaunchConfig& config) {
+  return config.ToString();
+}
 
 }  // namespace
 
@@ -93,8 +95,8 @@ bool ConfigSpace::IsLegal(const LaunchConfig& config) const {
   if (config == compiler_) return true;
   if (config.constexprs.size() != compiler_.constexprs.size()) return false;
   for (const auto& [name, value] : config.constexprs) {
-    auto axis = std::find_if(axes_.begin(), axes_.end(),
-                             [&](const Axis& a) { return a.block == name; });
+    auto axis =
+        std::find_if(axes_.begin(), axes_.end(), [&](const Axis& a) { return a.block == name; });
     if (axis == axes_.end()) {
       // A constant that is no block stays as the compiler chose it.
       auto it = compiler_.constexprs.find(name);
@@ -188,8 +190,8 @@ double ConfigSpace::Plausibility(const LaunchConfig& config) const {
   // A little for being far from what the compiler chose.
   double distance = 0;
   for (const auto& [name, value] : config.constexprs) {
-    distance += std::fabs(std::log2(static_cast<double>(value) /
-                                    static_cast<double>(compiler_.constexprs.at(name))));
+    distance += std::fabs(
+        std::log2(static_cast<double>(value) / static_cast<double>(compiler_.constexprs.at(name))));
   }
   return score + 0.05 * distance;
 }

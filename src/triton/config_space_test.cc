@@ -35,11 +35,12 @@ struct Shape {
 std::vector<Shape> Shapes() {
   return {
       {"pointwise", Config({{"XBLOCK", 512}}, 8), {{"xnumel", 1000000}}},
-      {"pointwise", Config({{"XBLOCK", 32}, {"YBLOCK", 32}}, 4),
-       {{"xnumel", 100}, {"ynumel", 50}}},
-      {"pointwise", Config({{"XBLOCK", 16}, {"YBLOCK", 16}, {"ZBLOCK", 16}}, 8),
+      {"pointwise", Config({{"XBLOCK", 32}, {"YBLOCK", 32}}, 4), {{"xnumel", 100}, {"ynumel", 50}}},
+      {"pointwise",
+       Config({{"XBLOCK", 16}, {"YBLOCK", 16}, {"ZBLOCK", 16}}, 8),
        {{"xnumel", 16}, {"ynumel", 8}, {"znumel", 30}}},
-      {"reduction", Config({{"XBLOCK", 1}, {"R0_BLOCK", 2048}}, 16),
+      {"reduction",
+       Config({{"XBLOCK", 1}, {"R0_BLOCK", 2048}}, 16),
        {{"xnumel", 4096}, {"r0_numel", 393216}}},
       {"persistent_reduction", Config({{"XBLOCK", 8}}, 2), {{"xnumel", 4096}, {"r0_numel", 200}}},
       {"persistent_reduction", Config({}, 8), {{"xnumel", 4096}, {"r0_numel", 1000}}},
@@ -91,10 +92,14 @@ TEST(ConfigSpaceTest, ContainsWhatCoordinateDescentCanReach) {
 TEST(ConfigSpaceTest, RefusesBlocksThatElidedMasksForbid) {
   ConfigSpace space(KernelOf("pointwise"), Config({{"XBLOCK", 1024}}, 4), {{"xnumel", 1 << 20}});
   EXPECT_TRUE(space.IsLegal(Config({{"XBLOCK", 4096}}, 4)));
-  const LaunchConfig bad[] = {
-      Config({{"XBLOCK", 8192}}, 4),  Config({{"XBLOCK", 48}}, 4), Config({{"XBLOCK", 0}}, 4),
-      Config({{"XBLOCK", 1024}}, 64), Config({{"XBLOCK", 64}}, 3), Config({{"YBLOCK", 64}}, 4),
-      Config({}, 4),                  Config({{"XBLOCK", 64}}, 4, 0)};
+  const LaunchConfig bad[] = {Config({{"XBLOCK", 8192}}, 4),
+                              Config({{"XBLOCK", 48}}, 4),
+                              Config({{"XBLOCK", 0}}, 4),
+                              Config({{"XBLOCK", 1024}}, 64),
+                              Config({{"XBLOCK", 64}}, 3),
+                              Config({{"YBLOCK", 64}}, 4),
+                              Config({}, 4),
+                              Config({{"XBLOCK", 64}}, 4, 0)};
   for (const LaunchConfig& config : bad) EXPECT_FALSE(space.IsLegal(config)) << config.ToString();
 
   ConfigSpace small(KernelOf("pointwise"), Config({{"XBLOCK", 64}}, 1), {{"xnumel", 100}});
@@ -105,8 +110,7 @@ TEST(ConfigSpaceTest, RefusesBlocksThatElidedMasksForbid) {
 TEST(ConfigSpaceTest, AConstantThatIsNoBlockStays) {
   ConfigSpace space(KernelOf("reduction"), Config({{"XBLOCK", 1}, {"RSPLIT", 8}}, 4),
                     {{"xnumel", 64}});
-  for (const LaunchConfig& config : space.Ordered())
-    EXPECT_EQ(config.constexprs.at("RSPLIT"), 8);
+  for (const LaunchConfig& config : space.Ordered()) EXPECT_EQ(config.constexprs.at("RSPLIT"), 8);
 }
 
 TEST(ConfigSpaceTest, RefinementsKeepTheBlocks) {
@@ -114,7 +118,8 @@ TEST(ConfigSpaceTest, RefinementsKeepTheBlocks) {
                    {{"xnumel", 4096}, {"r0_numel", 65536}});
   ConfigSpace flat(KernelOf("pointwise"), Config({{"XBLOCK", 512}}, 4), {{"xnumel", 1 << 20}});
   bool stages = false, capped = false;
-  for (const LaunchConfig& config : loop.Refinements(Config({{"XBLOCK", 4}, {"R0_BLOCK", 512}}, 4))) {
+  for (const LaunchConfig& config :
+       loop.Refinements(Config({{"XBLOCK", 4}, {"R0_BLOCK", 512}}, 4))) {
     EXPECT_EQ(config.constexprs.at("R0_BLOCK"), 512);
     stages = stages || config.num_stages > 1;
     capped = capped || config.maxnreg.has_value();

@@ -126,20 +126,24 @@ Result<std::vector<TextVariant>> HintVariants(std::string_view kernel_text) {
       return access.is_load ? value : std::string(old);
     });
   };
-  add("no_eviction_policy", "no eviction policies", [](auto&, auto) { return std::string(); },
+  add(
+      "no_eviction_policy", "no eviction policies", [](auto&, auto) { return std::string(); },
       keep);
-  add("evict_first_once_read", "tensors that the kernel reads once are evicted first",
+  add(
+      "evict_first_once_read", "tensors that the kernel reads once are evicted first",
       [&](const Access& access, std::string_view old) {
         return access.is_load && loads[access.base] == 1 ? "evict_first" : std::string(old);
       },
       keep);
-  add("evict_last_reread", "tensors that the kernel reads again are kept, others evicted first",
+  add(
+      "evict_last_reread", "tensors that the kernel reads again are kept, others evicted first",
       [&](const Access& access, std::string_view old) {
         if (!access.is_load) return std::string(old);
         return std::string(loads[access.base] > 1 ? "evict_last" : "evict_first");
       },
       keep);
-  add("swap_eviction", "eviction policies exchanged",
+  add(
+      "swap_eviction", "eviction policies exchanged",
       [](const Access&, std::string_view old) {
         if (old == "evict_first") return std::string("evict_last");
         if (old == "evict_last") return std::string("evict_first");
@@ -150,7 +154,8 @@ Result<std::vector<TextVariant>> HintVariants(std::string_view kernel_text) {
   add("store_cs", "stores are streamed", keep, [](const Access& access, std::string_view old) {
     return access.is_load ? std::string(old) : std::string(".cs");
   });
-  add("stream_all", "loads bypass L1, stores are streamed, no eviction policies",
+  add(
+      "stream_all", "loads bypass L1, stores are streamed, no eviction policies",
       [](auto&, auto) { return std::string(); },
       [](const Access& access, std::string_view) {
         return std::string(access.is_load ? ".cg" : ".cs");

@@ -50,20 +50,39 @@ bool IsBuiltin(std::string_view name) {
 
 /// Attributes of values: methods and properties of tensors and types.
 bool IsValueAttribute(std::string_view name) {
-  static const Names kNames = {"to",          "shape",   "dtype",  "element_ty", "broadcast_to",
-                               "expand_dims", "reshape", "permute", "trans",     "T"};
+  static const Names kNames = {"to",          "shape",   "dtype",   "element_ty", "broadcast_to",
+                               "expand_dims", "reshape", "permute", "trans",      "T"};
   return kNames.contains(name);
 }
 
 /// Keywords of calls into the modules; helpers also take their own parameters'.
 bool IsKeyword(std::string_view name) {
-  static const Names kNames = {
-      "mask",       "other",       "eviction_policy", "cache_modifier", "axis",
-      "dim",        "keep_dims",   "reverse",         "dtype",          "input_precision",
-      "allow_tf32", "out_dtype",   "bitcast",         "descending",     "propagate_nan",
-      "can_reorder", "num_stages", "loop_unroll_factor", "flatten",     "return_indices",
-      "ieee_rounding", "fp_downcast_rounding", "return_indices_tie_break_left",
-      "tie_break_left", "combine_fn", "acc"};
+  static const Names kNames = {"mask",
+                               "other",
+                               "eviction_policy",
+                               "cache_modifier",
+                               "axis",
+                               "dim",
+                               "keep_dims",
+                               "reverse",
+                               "dtype",
+                               "input_precision",
+                               "allow_tf32",
+                               "out_dtype",
+                               "bitcast",
+                               "descending",
+                               "propagate_nan",
+                               "can_reorder",
+                               "num_stages",
+                               "loop_unroll_factor",
+                               "flatten",
+                               "return_indices",
+                               "ieee_rounding",
+                               "fp_downcast_rounding",
+                               "return_indices_tie_break_left",
+                               "tie_break_left",
+                               "combine_fn",
+                               "acc"};
   return kNames.contains(name);
 }
 
@@ -102,14 +121,13 @@ class Checker {
       if (IsReserved(function.name))
         Add(function.definition, "rebinds_name",
             fmt::format("a function may not be called {}", function.name));
-      for (const auto& [name, annotation] : Parameters(function.definition))
-        keywords_.insert(name);
+      for (const auto& [name, annotation] : Parameters(function.definition)) keywords_.insert(name);
     }
     if (!function_names_.contains(live_.entry))
-      findings_.push_back({"missing_entry",
-                           fmt::format("found no function {}, wanted the compiler's entry name",
-                                       live_.entry),
-                           1, 1});
+      findings_.push_back(
+          {"missing_entry",
+           fmt::format("found no function {}, wanted the compiler's entry name", live_.entry), 1,
+           1});
     for (const FunctionText& function : functions) {
       if (function.name == live_.entry) CompareParameters(function.definition);
       CheckFunction(function.definition);
@@ -199,8 +217,7 @@ class Checker {
 
   void CheckFunction(Node definition) {
     for (Node child : definition.Children()) {
-      if (child.Is("async"))
-        Add(child, "forbidden_statement", "a kernel can't be asynchronous");
+      if (child.Is("async")) Add(child, "forbidden_statement", "a kernel can't be asynchronous");
     }
     if (!definition.Field("return_type").IsNull())
       Add(definition.Field("return_type"), "annotation", "a function may not have a return type");
@@ -305,8 +322,8 @@ class Checker {
   void Assignment(Node assignment) {
     Node type = assignment.Field("type");
     if (!type.IsNull() && WithoutSpaces(type.Text()) != "tl.constexpr")
-      Add(type, "annotation", fmt::format("found the annotation {}, wanted tl.constexpr or none",
-                                          type.Text()));
+      Add(type, "annotation",
+          fmt::format("found the annotation {}, wanted tl.constexpr or none", type.Text()));
     Node right = assignment.Field("right");
     if (right.IsNull()) {
       Add(assignment, "annotation", "found an annotation without a value");
@@ -332,9 +349,9 @@ class Checker {
   }
 
   void Operator(Node node, Node op) {
-    static const Names kOperators = {"+",  "-",  "*",  "/",  "//",  "%",  "&",  "|",  "^",
-                                     "<<", ">>", "+=", "-=", "*=",  "/=", "//=", "%=", "&=",
-                                     "|=", "^=", "<<=", ">>="};
+    static const Names kOperators = {
+        "+",  "-",  "*",  "/",  "//",  "%",  "&",  "|",  "^",  "<<",  ">>",
+        "+=", "-=", "*=", "/=", "//=", "%=", "&=", "|=", "^=", "<<=", ">>="};
     if (!kOperators.contains(op.Text()))
       Add(node, "forbidden_expression", fmt::format("found the operator {}", op.Text()));
   }
@@ -362,8 +379,8 @@ class Checker {
       Expression(node.Field("left"));
       Expression(node.Field("right"));
     } else if (type == "comparison_operator" || type == "parenthesized_expression" ||
-               type == "tuple" || type == "list" || type == "expression_list" ||
-               type == "slice" || type == "conditional_expression") {
+               type == "tuple" || type == "list" || type == "expression_list" || type == "slice" ||
+               type == "conditional_expression") {
       for (Node child : node.NamedChildren()) Expression(child);
     } else if (type == "subscript") {
       for (Node child : node.NamedChildren()) Expression(child);
@@ -459,8 +476,8 @@ class Checker {
     std::string_view inner = plain ? text.substr(1, text.size() - 2) : std::string_view();
     const Names& allowed = keyword == "eviction_policy" ? kPolicies : kModifiers;
     if (!plain || !allowed.contains(inner))
-      Add(value, "cache_hint", fmt::format("found {} = {}, which is not an allowed hint", keyword,
-                                           text));
+      Add(value, "cache_hint",
+          fmt::format("found {} = {}, which is not an allowed hint", keyword, text));
   }
 
   /// tl.load and tl.store take volatile and cache hints by position, too: only

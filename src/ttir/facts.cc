@@ -13,8 +13,8 @@ std::string AttributeAfter(const std::string& attributes, std::string_view key) 
   size_t at = attributes.find(key);
   if (at == std::string::npos) return "";
   at += key.size();
-  while (at < attributes.size() && (attributes[at] == ' ' || attributes[at] == '=' ||
-                                    attributes[at] == '"'))
+  while (at < attributes.size() &&
+         (attributes[at] == ' ' || attributes[at] == '=' || attributes[at] == '"'))
     ++at;
   size_t end = at;
   while (end < attributes.size() && (isalnum(static_cast<unsigned char>(attributes[end])) ||
@@ -34,24 +34,62 @@ int FloatBits(std::string_view type) {
 
 bool IsPlainArithmetic(std::string_view name) {
   static const std::set<std::string_view> kOps = {
-      "arith.addf",      "arith.subf",     "arith.mulf",      "arith.divf",      "arith.remf",
-      "arith.negf",      "arith.maximumf", "arith.minimumf",  "arith.maxnumf",   "arith.minnumf",
-      "arith.cmpf",      "tt.clampf",      "tt.precise_sqrt", "tt.precise_divf", "tt.dot",
-      "tt.dot_scaled",   "tt.extern_elementwise"};
+      "arith.addf",           "arith.subf",      "arith.mulf",     "arith.divf",
+      "arith.remf",           "arith.negf",      "arith.maximumf", "arith.minimumf",
+      "arith.maxnumf",        "arith.minnumf",   "arith.cmpf",     "tt.clampf",
+      "tt.precise_sqrt",      "tt.precise_divf", "tt.dot",         "tt.dot_scaled",
+      "tt.extern_elementwise"};
   return kOps.contains(name) || name.starts_with("math.");
 }
 
 /// What Inductor's generated kernels are made of.
 bool IsUsual(std::string_view name) {
-  static const std::set<std::string_view> kOps = {
-      "tt.func", "tt.return", "tt.load", "tt.store", "tt.addptr", "tt.splat", "tt.unsplat",
-      "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans", "tt.join", "tt.split", "tt.cat",
-      "tt.make_range", "tt.get_program_id", "tt.get_num_programs", "tt.bitcast", "tt.fp_to_fp",
-      "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.mulhiui", "tt.reduce",
-      "tt.reduce.return", "tt.scan", "tt.scan.return", "tt.extern_elementwise", "tt.dot",
-      "tt.assert", "tt.gather", "tt.atomic_rmw", "tt.atomic_cas", "tt.elementwise_inline_asm",
-      "scf.for", "scf.while", "scf.if", "scf.yield", "scf.condition", "cf.br", "cf.cond_br",
-      "cf.assert", "gpu.barrier", "ttg.barrier", "ttg.local_barrier", "ub.poison"};
+  static const std::set<std::string_view> kOps = {"tt.func",
+                                                  "tt.return",
+                                                  "tt.load",
+                                                  "tt.store",
+                                                  "tt.addptr",
+                                                  "tt.splat",
+                                                  "tt.unsplat",
+                                                  "tt.broadcast",
+                                                  "tt.expand_dims",
+                                                  "tt.reshape",
+                                                  "tt.trans",
+                                                  "tt.join",
+                                                  "tt.split",
+                                                  "tt.cat",
+                                                  "tt.make_range",
+                                                  "tt.get_program_id",
+                                                  "tt.get_num_programs",
+                                                  "tt.bitcast",
+                                                  "tt.fp_to_fp",
+                                                  "tt.clampf",
+                                                  "tt.precise_sqrt",
+                                                  "tt.precise_divf",
+                                                  "tt.mulhiui",
+                                                  "tt.reduce",
+                                                  "tt.reduce.return",
+                                                  "tt.scan",
+                                                  "tt.scan.return",
+                                                  "tt.extern_elementwise",
+                                                  "tt.dot",
+                                                  "tt.assert",
+                                                  "tt.gather",
+                                                  "tt.atomic_rmw",
+                                                  "tt.atomic_cas",
+                                                  "tt.elementwise_inline_asm",
+                                                  "scf.for",
+                                                  "scf.while",
+                                                  "scf.if",
+                                                  "scf.yield",
+                                                  "scf.condition",
+                                                  "cf.br",
+                                                  "cf.cond_br",
+                                                  "cf.assert",
+                                                  "gpu.barrier",
+                                                  "ttg.barrier",
+                                                  "ttg.local_barrier",
+                                                  "ub.poison"};
   return kOps.contains(name) || name.starts_with("arith.") || name.starts_with("math.");
 }
 

@@ -13,7 +13,9 @@ constexpr int kMaxDepth = 100;
 bool IsWordChar(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$';
 }
-bool IsNameChar(char c) { return IsWordChar(c) || c == '-'; }
+bool IsNameChar(char c) {
+  return IsWordChar(c) || c == '-';
+}
 
 std::string Trim(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
@@ -64,8 +66,8 @@ std::string Pointee(const std::string& type) {
   constexpr std::string_view kPointer = "!tt.ptr<";
   if (!element.starts_with(kPointer)) return "";
   std::string_view inner = element.substr(kPointer.size(), element.size() - kPointer.size() - 1);
-  if (size_t comma = inner.rfind(','); comma != std::string_view::npos &&
-                                       inner.find('>') == std::string_view::npos) {
+  if (size_t comma = inner.rfind(',');
+      comma != std::string_view::npos && inner.find('>') == std::string_view::npos) {
     inner = inner.substr(0, comma);  // address space
   }
   return WithElement(type, inner);
@@ -111,8 +113,7 @@ bool StripLocations(std::string_view text, std::string* out) {
   return true;
 }
 
-TtirParser::TtirParser(std::string_view text, std::string_view file)
-    : source_(text), file_(file) {}
+TtirParser::TtirParser(std::string_view text, std::string_view file) : source_(text), file_(file) {}
 
 Result<TtirModule> TtirParser::Parse() {
   if (!StripLocations(source_, &text_)) return Bad("a string or location that never ends");
@@ -378,9 +379,9 @@ Status TtirParser::ParseRest(TtirOp* op,
     } else if (c == '{' && AtLineEndAfterBrace()) {
       TtirRegion region;
       std::string name = op_name_;
-      KOPT_CHECK_OK(ParseRegion(
-          &region, op->regions.empty() ? arguments
-                                       : std::vector<std::pair<std::string, std::string>>{}));
+      KOPT_CHECK_OK(ParseRegion(&region, op->regions.empty()
+                                             ? arguments
+                                             : std::vector<std::pair<std::string, std::string>>{}));
       op_name_ = name;
       op->regions.push_back(std::move(region));
       sink = &op->attributes;

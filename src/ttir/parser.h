@@ -31,8 +31,8 @@ class TtirParser {
   Status ParseTopLevel();
   Status ParseFunction();
   Result<std::vector<ValueId>> ParseBindings();
-  Status ParseRegion(TtirRegion* region, const std::vector<std::pair<std::string, std::string>>&
-                                             first_arguments);
+  Status ParseRegion(TtirRegion* region,
+                     const std::vector<std::pair<std::string, std::string>>& first_arguments);
   Status ParseBlockLabel(TtirBlock* block);
   Result<TtirOp> ParseOp();
   Status ParseFor(TtirOp* op, std::vector<std::pair<std::string, std::string>>* arguments);
@@ -49,9 +49,9 @@ class TtirParser {
   bool Take(std::string_view token);
   bool AtLineEndAfterBrace() const;
   std::string TakeWord();
-  Result<std::string> TakeName();       ///< "%x", "%x#1"
-  Result<std::string> TakeType();       ///< up to ',' ')' '{' '=' or a line end
-  Result<std::string> TakeBalanced();   ///< from a bracket to its partner
+  Result<std::string> TakeName();      ///< "%x", "%x#1"
+  Result<std::string> TakeType();      ///< up to ',' ')' '{' '=' or a line end
+  Result<std::string> TakeBalanced();  ///< from a bracket to its partner
   bool SkipString();
   int Line() const;
   std::unexpected<Error> Bad(std::string_view what) const;

@@ -153,9 +153,9 @@ class Tracer {
       return {};
     }
     static const std::set<std::string, std::less<>> kAddressOps = {
-        "tt.addptr",  "tt.splat",     "tt.broadcast",     "tt.expand_dims", "tt.reshape",
-        "tt.trans",   "tt.bitcast",   "arith.select",     "tt.join",        "tt.unsplat",
-        "scf.yield",  "scf.condition", "cf.br",           "cf.cond_br",     "tt.store"};
+        "tt.addptr", "tt.splat",      "tt.broadcast", "tt.expand_dims", "tt.reshape",
+        "tt.trans",  "tt.bitcast",    "arith.select", "tt.join",        "tt.unsplat",
+        "scf.yield", "scf.condition", "cf.br",        "cf.cond_br",     "tt.store"};
     if (!all.parameters.empty() && !kAddressOps.contains(op.name))
       return NotAnalysable(op, "a pointer goes into it");
     for (ValueId id : op.results) Add(id, all);

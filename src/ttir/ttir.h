@@ -44,7 +44,7 @@ struct TtirRegion {
 };
 
 struct TtirOp {
-  std::string name;               ///< "tt.load", "arith.addf"
+  std::string name;  ///< "tt.load", "arith.addf"
   std::vector<ValueId> results;
   std::vector<ValueId> operands;  ///< in the order of the text, without `initial`
   std::vector<ValueId> initial;   ///< scf.for, scf.while: what carried values start from

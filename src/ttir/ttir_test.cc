@@ -115,8 +115,7 @@ TEST(TtirTest, RefusesWhatItCannotRead) {
       {"module {\n  tt.func @f() {\n    tt.return\n", "never ends", "m:4"},
       {"tt.func @f() {\n  %a = arith.addi %b, %b : i32\n}", "%b, which nothing defines", "m:2"},
       {"tt.func @f() {\n  hello\n}", "'hello'", "m:2"},
-      {"tt.func @f() {\n  %a = arith.constant dense<1 : i32\n}", "bracket that never closes",
-       "m:"},
+      {"tt.func @f() {\n  %a = arith.constant dense<1 : i32\n}", "bracket that never closes", "m:"},
       {"tt.func @f() {\n  tt.print \"x\n}", "string or location", "m:1"},
       {"tt.func @f(%a) {\n}", "without a type", "m:1"},
       {"tt.func @f()\n", "without a body", "m:1"},
@@ -238,13 +237,14 @@ TEST(FactsTest, ReadsWhatTheGateCompares) {
 }
 
 RC_GTEST_PROP(TtirTest, DamagedTextIsReadOrRefusedNeverMore, ()) {
-  static const std::string text = *ReadFile(std::string(KERNELOPT_SOURCE_DIR) +
-                                            "/src/ttir/testdata/control.ttir");
+  static const std::string text =
+      *ReadFile(std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/control.ttir");
   std::string damaged = text;
   auto at = *rc::gen::inRange<size_t>(0, text.size());
   auto count = *rc::gen::inRange<size_t>(0, 40);
-  damaged.replace(at, count, *rc::gen::container<std::string>(rc::gen::elementOf(
-                                 std::string("%^{}()<>:\"#,=- \nabc0"))));
+  damaged.replace(
+      at, count,
+      *rc::gen::container<std::string>(rc::gen::elementOf(std::string("%^{}()<>:\"#,=- \nabc0"))));
   if (auto module = ReadTtir(damaged, "m")) {
     (void)PointerUses(*module);
     (void)ReadFacts(*module);
