@@ -134,9 +134,10 @@ def call_safely(source: ModelSource, fn: Any, built: Built, variant: Variant,
         raise
     except torch.cuda.OutOfMemoryError as error:
         raise JobError("environment", "out_of_memory", f"{doing} needs more GPU memory than is "
-                       "free; close other programs or use smaller inputs", source.file) from error
+                       "free; close other programs or use smaller inputs",
+                       source.file) from error
     except BaseException as error:
-        raise JobError("model", "forward_raises", f"{doing} raises {one_sentence(error, 300)}; mend the "
+        raise JobError("model", "forward_raises", f"{doing} raises {one_sentence(error)}; mend the "
                        "model and run again", where(error, source.file)) from error
 
 

@@ -82,7 +82,7 @@ class ModelSource:
                            "the file and run again", where(error, self.file)) from error
         except BaseException as error:
             raise JobError("model", "import_raises", f"importing the file raises "
-                           f"{one_sentence(error, 300)}; mend the file and run again",
+                           f"{one_sentence(error)}; mend the file and run again",
                            where(error, self.file)) from error
         for name in ("Model", "get_inputs"):
             if not callable(getattr(module, name, None)):
@@ -100,7 +100,7 @@ class ModelSource:
             module = importlib.import_module(module_name)
         except BaseException as error:
             raise JobError("model", "import_raises", f"importing {module_name} raises "
-                           f"{one_sentence(error, 300)}; check --entry", self.entry) from error
+                           f"{one_sentence(error)}; check --entry", self.entry) from error
         if not callable(getattr(module, function, None)):
             raise JobError("model", "no_model", f"module {module_name} has no function "
                            f"'{function}'; wanted --entry module:function", self.entry)
@@ -126,7 +126,7 @@ class ModelSource:
                 module, args, kwargs = built
             except BaseException as error:
                 raise JobError("model", "init_raises", f"the entry function raises "
-                               f"{one_sentence(error, 300)}; it must return (model, args, kwargs)",
+                               f"{one_sentence(error)}; it must return (model, args, kwargs)",
                                where(error, self.file)) from error
         else:
             module = self._init_module()
@@ -146,7 +146,7 @@ class ModelSource:
                 return self.namespace.Model(**init)
             return self.namespace.Model(*init)
         except BaseException as error:
-            raise JobError("model", "init_raises", f"building Model raises {one_sentence(error, 300)}; "
+            raise JobError("model", "init_raises", f"building Model raises {one_sentence(error)}; "
                            "mend the file and run again", where(error, self.file)) from error
 
     def _draw(self, input_set: int) -> tuple[Any, dict[str, Any]]:
@@ -159,8 +159,8 @@ class ModelSource:
                 args = self.namespace.get_inputs()
             kwargs = getattr(self.namespace, "get_kwargs", dict)()
         except BaseException as error:
-            raise JobError("model", "inputs_raise", f"get_inputs raises {one_sentence(error, 300)}; mend "
-                           "the file and run again", where(error, self.file)) from error
+            raise JobError("model", "inputs_raise", f"get_inputs raises {one_sentence(error)}; "
+                           "mend the file and run again", where(error, self.file)) from error
         if not isinstance(args, (list, tuple)):
             args = (args,)
         return args, dict(kwargs)

@@ -8,6 +8,8 @@ from . import framing
 
 framing.take_streams()  # before torch or the model can print on standard output
 
+import json  # noqa: E402
+import os  # noqa: E402
 import sys  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -35,14 +37,32 @@ def hello(params: dict[str, Any]) -> dict[str, Any]:
     torch = _import_torch()
     import triton
 
-    answer: dict[str, Any] = {
-        "torch": torch.__version__, "triton": triton.__version__,
-        "python": sys.version.split()[0], "cuda": torch.cuda.is_available(), "device": None}
-    if answer["cuda"]:
-        from .capture import device_facts
+    device = _device_of_a_fork()
+    return {"torch": torch.__version__, "triton": triton.__version__,
+            "python": sys.version.split()[0], "cuda": device is not None, "device": device,
+            "problem": None if device else "no_gpu"}
 
-        answer["device"] = device_facts()
-    return answer
+
+def _device_of_a_fork() -> dict[str, Any] | None:
+    """The GPU's facts, asked in a forked child: this process may fork the sides of
+    gate 4 later, and CUDA does not survive a fork."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            import torch
+
+            from .capture import device_facts
+
+            facts = device_facts() if torch.cuda.is_available() else None
+            os.write(writer, json.dumps(facts).encode())
+        finally:
+            os._exit(0)  # nothing of the parent's may run twice
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else None
 
 
 def _source(params: dict[str, Any]) -> Any:

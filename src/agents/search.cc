@@ -64,15 +64,8 @@ class Search {
     for (const BuiltSite& site : subject_.sites) {
       std::string name = site.compiler_config.ToString();
       if (baselines_.contains(name)) continue;
-      Replacement own = BaselineReplacement(subject_);
-      own.steps.front().config = site.compiler_config;
-      auto request = RequestFor(own);
-      if (!request) {
-        Keep("not_compilable", request.error().ToString());
-        return false;
-      }
-      request->expected_hash = site.binary_hash;
-      requests.push_back(std::move(*request));
+      requests.push_back(BaselineRequest(*subject_.kernel, site.compiler_config, site.binary_hash,
+                                         tools_.device.compute_capability));
       of.push_back(&site);
       baselines_[name].config = site.compiler_config;
     }

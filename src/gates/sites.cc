@@ -224,6 +224,17 @@ Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const
   return built;
 }
 
+CompileRequest BaselineRequest(const Kernel& kernel, const LaunchConfig& config,
+                               const std::string& expected_hash, int compute_capability) {
+  CompileRequest request;
+  request.source = kernel.text;
+  request.kernel_name = kernel.entry;
+  request.config = config;
+  request.compute_capability = compute_capability;
+  request.expected_hash = expected_hash;
+  return request;
+}
+
 Result<Program> ProgramAt(const Kernel& kernel, const LaunchConfig& config,
                           const CompileOutput& compiled, const BuiltSite& site) {
   Program program;

@@ -46,6 +46,11 @@ Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const
 Result<std::vector<PointerUse>> UsesByArgument(const Kernel& kernel,
                                                const std::vector<PointerUse>& uses);
 
+/// What to compile to get the compiler's own binary of a kernel: its source as
+/// the compiler wrote it, since a device assert holds its line number.
+CompileRequest BaselineRequest(const Kernel& kernel, const LaunchConfig& config,
+                               const std::string& expected_hash, int compute_capability);
+
 /// The compiled kernel as it would be launched at a site.
 Result<Program> ProgramAt(const Kernel& kernel, const LaunchConfig& config,
                           const CompileOutput& compiled, const BuiltSite& site);

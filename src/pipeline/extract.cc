@@ -98,16 +98,24 @@ Result<CompileRequest> RequestFor(const Kernel& kernel, const ReplacementStep& s
 }
 
 Result<CompileOutput> CompileReplacement(Compiler& compiler, const Kernel& kernel,
-                                         const Replacement& replacement, int compute_capability,
-                                         const std::string& expected_hash) {
+                                         const Replacement& replacement, int compute_capability) {
   if (replacement.form != ReplacementForm::kDropIn || replacement.steps.size() != 1) {
     return Fail(ErrorKind::kInternal, "not_drop_in",
                 "only replacements of the form drop_in can be compiled", kernel.name);
   }
   std::vector<CompileRequest> requests = {
       KOPT_TRY(RequestFor(kernel, replacement.steps[0], compute_capability))};
-  requests[0].expected_hash = expected_hash;
   return std::move(compiler.CompileAll(requests, [](size_t) {}).at(0));
+}
+
+Result<CompileOutput> CompileBaseline(Compiler& compiler, const SearchSubject& subject,
+                                      int compute_capability) {
+  const BuiltSite& site = subject.sites.front();
+  return std::move(compiler
+                       .CompileAll({BaselineRequest(*subject.kernel, site.compiler_config,
+                                                    site.binary_hash, compute_capability)},
+                                   [](size_t) {})
+                       .at(0));
 }
 
 Result<Extraction> Extract(const std::string& capture_folder, Compiler& compiler,
@@ -142,17 +150,9 @@ Result<Extraction> Extract(const std::string& capture_folder, Compiler& compiler
       kernel.why = refusal->message;
       continue;
     }
-    ReplacementStep own;
-    own.kernel_text = KernelText(*kernel.work.kernel);
     const Event& launch = EventAt(capture, kernel.work.sites.front());
-    own.config = ConfigOfLaunch(launch.config);
-    auto request = RequestFor(*kernel.work.kernel, own, capture.compute_capability);
-    if (!request) {
-      Refuse(&kernel, request.error());
-      continue;
-    }
-    request->expected_hash = launch.binary_hash;
-    requests.push_back(std::move(*request));
+    requests.push_back(BaselineRequest(*kernel.work.kernel, ConfigOfLaunch(launch.config),
+                                       launch.binary_hash, capture.compute_capability));
     compiled.push_back(&kernel);
   }
 

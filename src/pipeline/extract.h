@@ -49,10 +49,12 @@ Result<Extraction> Extract(const std::string& capture_folder, Compiler& compiler
 Result<CompileRequest> RequestFor(const Kernel& kernel, const ReplacementStep& step,
                                   int compute_capability);
 
-/// Compiles one replacement of `kernel`. `expected_hash`: as in CompileRequest,
-/// for the compiler's own kernel.
+/// Compiles one replacement of `kernel`.
 Result<CompileOutput> CompileReplacement(Compiler& compiler, const Kernel& kernel,
-                                         const Replacement& replacement, int compute_capability,
-                                         const std::string& expected_hash = "");
+                                         const Replacement& replacement, int compute_capability);
+
+/// Compiles the compiler's own kernel as it ran at the subject's first site.
+Result<CompileOutput> CompileBaseline(Compiler& compiler, const SearchSubject& subject,
+                                      int compute_capability);
 
 }  // namespace kernelopt

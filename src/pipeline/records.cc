@@ -116,10 +116,7 @@ Result<Winner> WinnerFromJson(const Json& json, const SearchSubject& subject, Co
   winner.cold_us = KOPT_TRY(GetDouble(json, "cold_us", kWhat));
   winner.baseline_cold_us = KOPT_TRY(GetDouble(json, "baseline_cold_us", kWhat));
   winner.screening = Accept(Gate::kKernel, KOPT_TRY(GetString(json, "screening", kWhat)));
-  Replacement baseline = BaselineReplacement(subject);
-  baseline.steps.at(0).config = winner.baseline_config;
-  winner.baseline = KOPT_TRY(CompileReplacement(
-      compiler, *subject.kernel, baseline, compute_capability, subject.sites.front().binary_hash));
+  winner.baseline = KOPT_TRY(CompileBaseline(compiler, subject, compute_capability));
   winner.compiled = KOPT_TRY(
       CompileReplacement(compiler, *subject.kernel, winner.replacement, compute_capability));
   std::string recorded = KOPT_TRY(GetString(json, "binary_hash", kWhat));

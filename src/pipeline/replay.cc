@@ -112,8 +112,7 @@ Result<Again> ReplayKernel(Environment& environment, Run& run, const VerdictReco
   if (!text.accepted) return Again{std::move(text), ""};
   Replacement own = BaselineReplacement(kernel->subject);
   CompileOutput baseline =
-      KOPT_TRY(CompileReplacement(environment.compiler, *kernel->work.kernel, own,
-                                  compute_capability, kernel->subject.sites.front().binary_hash));
+      KOPT_TRY(CompileBaseline(environment.compiler, kernel->subject, compute_capability));
   auto candidate = CompileReplacement(environment.compiler, *kernel->work.kernel, replacement,
                                       compute_capability);
   if (!candidate) return Again{CompileFailure(candidate.error()), ""};

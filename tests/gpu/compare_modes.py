@@ -76,7 +76,8 @@ def main() -> int:
         processes[side] = subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), args.model, "--pack", args.pack,
              "--side", side], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": f"/tmp/compare_modes_{os.getpid()}_{side}"})
+            env={**os.environ,
+                 "TORCHINDUCTOR_CACHE_DIR": f"/tmp/compare_modes_{os.getpid()}_{side}"})
 
     def line(side: str, start: str) -> list[str]:
         for text in processes[side].stdout:

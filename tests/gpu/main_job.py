@@ -1,0 +1,171 @@
+"""The main job on a GPU, end to end: optimize, load in fresh processes, trace, undo.
+
+    python tests/gpu/main_job.py OUT [--only NAME,...] [--skip-recheck]
+
+For each example: `kernelopt optimize` (timed), then the pack is taken through
+recheck.py (fresh processes, cold and warm FX-graph cache), a tracer pack, the
+off switch, another example's model, an edited model and another assembler.
+Prints one line a check and a table; exit code 0 when all hold.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PROGRAM = os.environ.get("KERNELOPT_BINARY", os.path.join(ROOT, "kernelopt"))
+#: example, options of optimize, (mode, train) sections to check
+CASES = [
+    ("long_softmax", [], [("default", False)]),
+    ("transformer_block", ["--modes", "default,reduce-overhead"],
+     [("default", False), ("reduce-overhead", False)]),
+    ("conv_bn_relu_pool", ["--train"], [("default", False), ("default", True)]),
+    ("loss_reductions", [], [("default", False)]),
+    ("pooling", [], [("default", False)]),
+    ("matmul_only", [], []),
+]
+
+lines: list[str] = []
+failures = 0
+
+
+def say(good: bool, text: str) -> None:
+    global failures
+    failures += not good
+    lines.append(("ok     " if good else "FAILED ") + text)
+    print(lines[-1], flush=True)
+
+
+def example(name: str) -> str:
+    return os.path.join(ROOT, "examples", name + ".py")
+
+
+def call(command: list[str], log: str, seconds: int = 400, **env: str) -> tuple[int, str]:
+    """Exit code and standard output; both streams go to the log."""
+    with open(log, "w", encoding="utf-8") as file:
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=file, text=True,
+                                  timeout=seconds, env={**os.environ, **env})
+        except subprocess.TimeoutExpired as late:
+            file.write(str(late.stdout))
+            return 124, ""
+        file.write(done.stdout)
+    return done.returncode, done.stdout
+
+
+def swap(out: str, label: str, model: str, mode: str = "default", train: bool = False,
+         pack: str = "", cache: str = "", **env: str) -> dict:
+    command = [sys.executable, os.path.join(HERE, "swap_check.py"), model, "--mode", mode]
+    command += ["--train"] if train else []
+    command += ["--pack", pack] if pack else []
+    command += ["--cache", cache] if cache else []
+    code, text = call(command, os.path.join(out, f"swap-{label}.log"), **env)
+    return json.loads(text.strip().splitlines()[-1]) if code == 0 else {"exit": code}
+
+
+def optimize(out: str, name: str, options: list[str]) -> str:
+    """The pack's path, or "" when the model was kept."""
+    run = os.path.join(out, name)
+    start = time.monotonic()
+    code, text = call([PROGRAM, "optimize", example(name), "--out", run, *options],
+                      os.path.join(out, f"optimize-{name}.log"), seconds=600)
+    seconds = time.monotonic() - start
+    closing = " | ".join(text.strip().splitlines()[-4:])
+    pack = os.path.join(run, name + ".kopt")
+    made = os.path.isdir(pack)
+    # The time limit is for the default variant alone.
+    say(code == 0 and (seconds < 180 or bool(options)),
+        f"{name}: optimize {' '.join(options)} exit {code}, {seconds:.0f} s, "
+        f"{'pack' if made else 'kept'}: {closing[-400:]}")
+    return pack if made else ""
+
+
+def check_pack(out: str, name: str, pack: str, sections: list[tuple[str, bool]],
+               recheck: bool) -> None:
+    run = os.path.dirname(pack)
+    tracer = os.path.join(out, name + "-tracer.kopt")
+    code, text = call([sys.executable, os.path.join(HERE, "make_tracer.py"), pack,
+                       os.path.join(run, "capture", "modules"), tracer],
+                      os.path.join(out, f"tracer-{name}.log"))
+    say(code == 0, f"{name}: {text.strip() or 'no tracer'}")
+    with open(os.path.join(pack, "manifest.json"), encoding="utf-8") as file:
+        manifest = json.load(file)
+    packed = {(v["mode"], v["train"]) for v in manifest["variants"]}
+    for mode, train in sections:
+        label = f"{name} {mode}{' train' if train else ''}"
+        if (mode, train) not in packed:
+            print(f"       {label}: kept by the compiler, not in the pack", flush=True)
+            continue
+        if recheck:
+            command = [sys.executable, os.path.join(HERE, "recheck.py"), pack, example(name),
+                       "--mode", mode] + (["--train"] if train else [])
+            code, text = call(command, os.path.join(out, f"recheck-{label.replace(' ', '-')}.log"))
+            say(code == 0, f"{label}: {text.strip()[-500:]}")
+        cache = os.path.join(out, "cache-" + label.replace(" ", "-"))
+        for warmth in ("cold", "warm"):
+            got = swap(out, f"{label.replace(' ', '-')}-{warmth}", example(name), mode, train,
+                       tracer, cache)
+            say(got.get("swapped", 0) > 0 and got["kopt"] > 0 and got["change"] > 1e-2,
+                f"{label}: tracer, {warmth} cache: {got}")
+        shutil.rmtree(cache, ignore_errors=True)
+
+
+def check_undo(out: str, name: str, pack: str, other: str) -> None:
+    """What must swap nothing, and what must swap only in part."""
+    got = swap(out, f"{name}-disabled", example(name), pack=pack, KERNELOPT_DISABLE="1")
+    say(got.get("swapped") == 0 and set(got["misses"]) == {"disabled"}, f"{name}: disabled: {got}")
+    got = swap(out, f"{name}-in-{other}", example(other), pack=pack)
+    say(got.get("swapped") == 0, f"{name}'s pack in {other}: {got}")
+    with open(example(name), encoding="utf-8") as file:
+        text = file.read()
+    edited = os.path.join(out, name + "_edited.py")
+    with open(edited, "w", encoding="utf-8") as file:
+        file.write(re.sub(r"^(ROWS|BATCH) = (\d+)", lambda m: f"{m[1]} = {int(m[2]) // 2}", text,
+                          flags=re.MULTILINE))
+    got = swap(out, f"{name}-edited", edited, pack=pack)
+    say(got.get("swapped") == 0, f"{name}: one line edited: {got}")
+    import triton
+
+    ptxas = os.path.join(os.path.dirname(triton.__file__), "backends", "nvidia", "bin", "ptxas")
+    got = swap(out, f"{name}-ptxas", example(name), pack=pack, TRITON_PTXAS_PATH=ptxas,
+               TORCHINDUCTOR_CACHE_DIR=os.path.join(out, "cache-ptxas"),
+               TRITON_CACHE_DIR=os.path.join(out, "cache-ptxas-triton"))
+    say(got.get("swapped") == 0 and "binary_differs" in got["misses"],
+        f"{name}: another assembler: {got}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--skip-recheck", action="store_true")
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    wanted = args.only.split(",") if args.only else [c[0] for c in CASES]
+    packs = {}
+    for name, options, sections in CASES:
+        if name not in wanted:
+            continue
+        pack = optimize(args.out, name, options)
+        if pack:
+            packs[name] = pack
+            check_pack(args.out, name, pack, sections, not args.skip_recheck)
+        if name == "matmul_only":
+            say(not pack, "matmul_only: kept")
+    if packs:
+        name = next(iter(packs))
+        check_undo(args.out, name, packs[name],
+                   "loss_reductions" if name == "pooling" else "pooling")
+    print(f"{len(lines) - failures} passed, {failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
