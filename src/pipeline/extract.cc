@@ -91,7 +91,7 @@ Result<CompileRequest> RequestFor(const Kernel& kernel, const ReplacementStep& s
                                   int compute_capability) {
   CompileRequest request;
   request.source = KOPT_TRY(BuildSource(kernel, step));
-  request.kernel_name = kernel.name;
+  request.kernel_name = kernel.entry;
   request.config = step.config;
   request.compute_capability = compute_capability;
   return request;

@@ -128,7 +128,7 @@ Result<StepResult> SearchKernels(Environment& environment, Run& run) {
       Observer observer(CandidateRecorder(environment.store, run, kernel.subject), progress,
                         kernel.work.name);
       double deadline = DeadlineFor(run, i, environment.clock.Seconds(), end);
-      SearchOptions options;
+      SearchOptions options = run.search;
       options.rule = RuleFor(run.options.policy);
       options.stop = [&] {
         return !observer.status || (environment.cancelled && environment.cancelled()) ||

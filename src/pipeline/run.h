@@ -78,6 +78,7 @@ struct Run {
 
   RunOptions options;
   RunPaths paths;
+  SearchOptions search;  ///< how wide; the rule and the time limit are set by the step
   DeviceFacts device;
   DeviceSpeeds speeds;
   std::vector<double> noise_us;  ///< times of fresh processes, by the doctor; may be empty

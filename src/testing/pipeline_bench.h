@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "pipeline/environment.h"
-#include "pipeline/temporary_folder.h"
 #include "testing/fakes.h"
+#include "testing/test_folder.h"
 
 namespace kernelopt {
 
@@ -35,7 +35,7 @@ class EventList : public EventSink {
 };
 
 struct TestBench {
-  TestBench() : folder(std::move(*TemporaryFolder::Make("kernelopt-test"))) { Reopen(); }
+  TestBench() { Reopen(); }
 
   /// As a new process would: the store is closed and opened again.
   void Reopen() {
@@ -58,7 +58,7 @@ struct TestBench {
                        .program = "kernelopt"};
   }
 
-  TemporaryFolder folder;
+  TestFolder folder;
   std::unique_ptr<Store> store;
   StandingClock clock;
   EventList events;
