@@ -57,6 +57,10 @@ def hello(params: dict[str, Any]) -> dict[str, Any]:
             print(f"import {name} failed: {error}", file=sys.stderr)
     if found["triton"]:
         found["toolchain"] = _toolchain()
+    if found["problem"] is None:
+        # Imported now, so that no kernel's time limit pays for it.
+        from torch._inductor.codecache import PyCodeCache  # noqa: F401
+        from torch._inductor.runtime import triton_heuristics  # noqa: F401
     return found
 
 
