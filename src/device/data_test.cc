@@ -232,6 +232,10 @@ TEST(Compare, ScaleIsUlpPlusConditioning) {
   EXPECT_EQ(stats.nonfinite, 2);
   // A change to something that is not finite does not widen the scale.
   EXPECT_EQ(KoptAddConditioning(1, bits(INFINITY), bits(1), KOPT_F32), 1);
+  // A sum that cancels to zero is as uncertain as one that almost does.
+  const float around_zero = KoptAddConditioning(0, bits(0.001F), bits(0), KOPT_F32);
+  EXPECT_NEAR(KoptScale(bits(0), KOPT_F32, around_zero, 1), 0.001, 1e-6);
+  EXPECT_EQ(KoptAddConditioning(0, bits(-3e38F), bits(3e38F), KOPT_F32), 3e38F);
 }
 
 }  // namespace

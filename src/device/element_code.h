@@ -466,15 +466,15 @@ KOPT_FUNCTION void KoptMergeStats(KoptStats* into, const KoptStats* from) {
   into->first_extra = KoptFirst(into->first_extra, from->first_extra);
 }
 
-// The squared conditioning of an element, in ulps of the reference, summed over
-// perturbed runs. A change to or from a value that is not finite adds nothing,
-// and a sum beyond float's range stays at its end: both make the rule stricter.
+// The conditioning of an element, the root of the sum of its squared changes
+// over perturbed runs: in absolute terms, since the reference can be zero where
+// it cancels. A change to or from a value that is not finite adds nothing, and a
+// sum beyond float's range stays at its end: both make the rule stricter.
 KOPT_FUNCTION float KoptAddConditioning(float sum, KoptU64 perturbed, KoptU64 reference,
                                         int dtype) {
   if (!KoptIsFinite(perturbed, dtype) || !KoptIsFinite(reference, dtype)) return sum;
-  const double change =
-      (KoptDecode(perturbed, dtype) - KoptDecode(reference, dtype)) / KoptUlp(reference, dtype);
-  const double total = (double)sum + change * change;
+  const double change = KoptDecode(perturbed, dtype) - KoptDecode(reference, dtype);
+  const double total = KOPT_SQRT((double)sum * (double)sum + change * change);
   return total < 3e38 ? (float)total : 3e38f;
 }
 
@@ -482,7 +482,7 @@ KOPT_FUNCTION float KoptAddConditioning(float sum, KoptU64 perturbed, KoptU64 re
 KOPT_FUNCTION double KoptScale(KoptU64 reference, int dtype, float conditioning,
                                int perturbations) {
   const double runs = perturbations > 0 ? (double)perturbations : 1.0;
-  return KoptUlp(reference, dtype) * (1.0 + KOPT_SQRT((double)conditioning / runs));
+  return KoptUlp(reference, dtype) + (double)conditioning / KOPT_SQRT(runs);
 }
 
 // Compares one element. `poison` is the poison that both sides were filled

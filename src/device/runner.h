@@ -3,8 +3,9 @@
 //
 // For each data set: the baseline under a first poison gives the reference;
 // runs of it on inputs moved by one random ulp give the conditioning of each
-// element (the error rule of device/judge.h); the candidate runs `repeats`
-// times; both run again under a second poison, so that an element which one
+// element (the error rule of device/judge.h; five times as many before a value
+// is called wrong, since few give some elements too small a scale); the candidate
+// runs `repeats` times; both run again under a second poison, so that an element which one
 // writes and the other does not differs under at least one of them; and the
 // candidate runs twice in a row without refilling where it does not read what
 // it writes. Storages that the baseline does not write, and canaries around

@@ -86,6 +86,10 @@ void AddCases(Judge& judge, const Kernels& kernels, Table& table) {
   }
   Expect(judge, table, "add_scratch",
          MakeJob(kernels.AddSite(kCount, kCount), kernels.Add("add", kCount), scratch), "ok");
+  Expect(judge, table, "128 KiB of shared memory",
+         MakeJob(kernels.AddSite(kCount, kCount), kernels.Add("add", kCount),
+                 kernels.AddShared(kCount)),
+         "ok");
   Program cooperative = kernels.Add("add", 10'000);
   cooperative.record.cooperative = true;
   Expect(judge, table, "cooperative launch",

@@ -19,10 +19,11 @@ class Table {
   int failures_ = 0;
 };
 
-/// Programs and sites of test_kernels.cl, whose PTX is in `ptx_path`.
+/// Programs and sites of test_kernels.cl, whose PTX is FOLDER/test.ptx, and of
+/// FOLDER/shared.ptx.
 class Kernels {
  public:
-  explicit Kernels(std::string ptx_path) : ptx_path_(std::move(ptx_path)) {}
+  explicit Kernels(std::string folder) : folder_(std::move(folder)) {}
 
   /// Pointers first, then scalars of `scalar_sizes` bytes ('f' for a float).
   Program Make(const std::string& entry, int pointers, const std::string& scalars,
@@ -30,9 +31,11 @@ class Kernels {
   /// out = a + b over n floats of storages of `size` floats.
   Site AddSite(int64_t n, int64_t size) const;
   Program Add(const std::string& entry, int64_t n) const;
+  /// "add" through 128 KiB of dynamic shared memory.
+  Program AddShared(int64_t n) const;
 
  private:
-  std::string ptx_path_;
+  std::string folder_;
 };
 
 ArgumentSpec StorageArgument(int storage);

@@ -1,12 +1,14 @@
 // The judge on a real GPU: the generator against the CPU's, verdicts, respawns,
-// guard pages, timing. `judge_gpu_test` alone runs everything; started with
-// `judge` it is the judge's child process.
+// guard pages, timing. `judge_gpu_test [FOLDER]` runs everything and leaves its
+// kernels in the folder; started with `judge` it is the judge's child process.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/file.h"
@@ -50,7 +52,7 @@ StorageSpec FloatStorage(int64_t count, bool output) {
 Program Kernels::Make(const std::string& entry, int pointers, const std::string& scalars,
                       int64_t blocks) const {
   Program program;
-  program.cubin_path = ptx_path_;
+  program.cubin_path = folder_ + "/test.ptx";
   program.record.entry = entry;
   program.record.threads = 256;
   program.grid = {blocks, 1, 1};
@@ -71,6 +73,13 @@ Program Kernels::Add(const std::string& entry, int64_t n) const {
   return Make(entry, 3, "4", (n + 256) / 256);  // one thread more than elements
 }
 
+Program Kernels::AddShared(int64_t n) const {
+  Program program = Add("add_shared", n);
+  program.cubin_path = folder_ + "/shared.ptx";
+  program.record.shared_bytes = 128 * 1024;
+  return program;
+}
+
 Site Kernels::AddSite(int64_t n, int64_t size) const {
   Site site;
   site.name = "add";
@@ -80,6 +89,46 @@ Site Kernels::AddSite(int64_t n, int64_t size) const {
 }
 
 namespace {
+
+// OpenCL C has no word for dynamic shared memory: each thread's sum goes
+// through a word beyond the first 48 KiB.
+constexpr char kSharedPtx[] = R"(.version 7.0
+.target sm_60
+.address_size 64
+.extern .shared .align 16 .b8 memory[];
+.visible .entry add_shared(.param .u64 pa, .param .u64 pb, .param .u64 pout, .param .u32 pn)
+{
+  .reg .pred %p;
+  .reg .b32 %r<8>;
+  .reg .f32 %f<4>;
+  .reg .b64 %a<8>;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %tid.x;
+  mad.lo.u32 %r4, %r1, %r2, %r3;
+  ld.param.u32 %r5, [pn];
+  setp.ge.u32 %p, %r4, %r5;
+  @%p bra DONE;
+  ld.param.u64 %a1, [pa];
+  ld.param.u64 %a2, [pb];
+  ld.param.u64 %a3, [pout];
+  mul.wide.u32 %a4, %r4, 4;
+  add.u64 %a1, %a1, %a4;
+  add.u64 %a2, %a2, %a4;
+  add.u64 %a3, %a3, %a4;
+  ld.global.f32 %f1, [%a1];
+  ld.global.f32 %f2, [%a2];
+  add.rn.f32 %f3, %f1, %f2;
+  mov.u64 %a5, memory;
+  mul.wide.u32 %a6, %r3, 4;
+  add.u64 %a5, %a5, %a6;
+  st.shared.f32 [%a5+120000], %f3;
+  ld.shared.f32 %f1, [%a5+120000];
+  st.global.f32 [%a3], %f1;
+DONE:
+  ret;
+}
+)";
 
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -243,9 +292,23 @@ Status CheckTiming(Judge& judge, const Kernels& kernels, Table& table) {
   return {};
 }
 
-Status RunAll(Table& table) {
-  const std::string path = fmt::format("/tmp/judge_gpu_test.{}.ptx", getpid());
-  KOPT_CHECK_OK(WriteFileAtomic(path, kTestPtx));
+/// The kernels' texts, and replay.json: the sum of rows, for a profiler.
+Status WriteFiles(const std::string& folder) {
+  KOPT_CHECK_OK(MakeFolder(folder));
+  KOPT_CHECK_OK(WriteFileAtomic(folder + "/test.ptx", kTestPtx));
+  KOPT_CHECK_OK(WriteFileAtomic(folder + "/shared.ptx", kSharedPtx));
+  const Kernels kernels(folder);
+  TimeJob job;
+  job.site.name = "sums";
+  job.site.storages = {FloatStorage(4096 * 1024, false), FloatStorage(4096, true)};
+  job.site.arguments = {StorageArgument(0), StorageArgument(1)};
+  job.programs = {kernels.Make("sum_tree", 2, "", 4096),
+                  kernels.Make("sum_neighbours", 2, "", 4096)};
+  return WriteFileAtomic(folder + "/replay.json", DumpJson(ToJson(job)));
+}
+
+Status RunAll(const std::string& folder, Table& table) {
+  KOPT_CHECK_OK(WriteFiles(folder));
   {
     const std::unique_ptr<CudaRuntime> gpu = KOPT_TRY(CudaRuntime::Create());
     const DeviceFacts facts = KOPT_TRY(gpu->Facts());
@@ -254,15 +317,16 @@ Status RunAll(Table& table) {
                facts.memory_bytes >> 20, facts.driver, facts.uuid);
     KOPT_CHECK_OK(CheckGenerator(*gpu, table));
     KOPT_CHECK_OK(CheckComparison(*gpu, table));
+    const Status replayed = RunReplay(*gpu, folder + "/replay.json");
+    table.Row(replayed.has_value(), "replay", replayed ? "" : replayed.error().ToString());
   }
   JudgeClient judge({});
-  const Kernels kernels(path);
+  const Kernels kernels(folder);
   if (Status status = CheckTiming(judge, kernels, table); !status) {
     table.Row(false, "timing", status.error().ToString());
   }
   RunCheckCases(judge, kernels, table);
   table.Row(judge.Release().has_value(), "release", fmt::format("{} starts", judge.starts()));
-  unlink(path.c_str());
   return {};
 }
 
@@ -274,7 +338,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "judge") return JudgeMain(argc - 2, argv + 2);
   Table table;
   const auto start = std::chrono::steady_clock::now();
-  if (Status status = RunAll(table); !status) {
+  const std::string folder = argc > 1 ? argv[1] : "judge_gpu_test.files";
+  if (Status status = RunAll(folder, table); !status) {
     fmt::print("{}\n", status.error().ToString());
     return static_cast<int>(status.error().kind);
   }
