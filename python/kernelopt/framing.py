@@ -21,6 +21,7 @@ Nothing here imports more than the standard library.
 """
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -154,6 +155,15 @@ def _answer(handler: Handler, params: dict[str, Any], progress: Progress) -> dic
         traceback.print_exc()
         return {"error": {"kind": "environment", "code": "out_of_memory", "where": "",
                           "message": "the job needs more memory than its process may use"}}
+    except OSError as error:
+        traceback.print_exc()
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return {"error": {
+            "kind": "environment" if full else "internal",
+            "code": "disk_full" if full else "exception",
+            "where": str(error.filename or "") if full else "",
+            "message": "the disk is full; free some space and run the same command again" if full
+            else one_sentence(error)}}
     except KeyboardInterrupt:
         return {"error": {"kind": "interrupted", "code": "interrupted", "where": "",
                           "message": "interrupted"}}

@@ -162,7 +162,7 @@ Status PrepareRun(Environment& environment, Run& run) {
   }
   run.device = host.device;
   run.gpu_id = GpuId(run.device);
-  run.versions = KOPT_TRY(environment.compiler.Versions());
+  run.versions = fmt::format("torch {}, triton {}", host.torch, host.triton);
   run.triton_version = host.triton;
   return {};
 }
