@@ -168,7 +168,7 @@ std::string CanonicalKernelText(const KernelSource& source) {
   const std::string_view name = source.function.Field("name").Text();
   TokenText functions;
   for (Node statement : source.tree.Root().NamedChildren()) {
-    if (IsFrame(statement)) continue;
+    if (IsFrame(statement) || IsDocstring(statement)) continue;
     if (statement.ByteSpan() != source.entry.ByteSpan()) {
       AddRenamed(statement, name, functions);
       continue;
@@ -197,7 +197,7 @@ std::string CanonicalModuleText(const Tree& tree, const std::vector<Kernel>& ker
   const DeviceNormaliser device(OnlyDevice(tree.Root()));
   TokenText out;
   for (Node statement : tree.Root().NamedChildren()) {
-    if (IsTail(statement)) continue;
+    if (IsTail(statement) || IsDocstring(statement)) continue;
     std::string before, last;  // texts of the two tokens before, as they were written
     for (const Token& token : Tokens(statement)) {
       const auto add = [&](std::string text) { out.Add(token, std::move(text)); };

@@ -52,12 +52,17 @@ Result<int> SmallInt(const Json& object, std::string_view key, int64_t low, int6
 
 constexpr int64_t kMaxInt = 2147483647;
 
+// How errors name a value of another type; its text may be nested without end.
+std::string_view Kind(const Json& value) {
+  return value.type_name();
+}
+
 Result<std::vector<int64_t>> IntList(const Json& object, std::string_view key,
                                      std::string_view what) {
   std::vector<int64_t> values;
   for (const Json& item : *KOPT_TRY(GetArray(object, key, what))) {
     if (!item.is_number_integer()) {
-      return BadField(fmt::format("{} has '{}' in {}, wanted integers", what, DumpJson(item), key));
+      return BadField(fmt::format("{} has a {} in {}, wanted integers", what, Kind(item), key));
     }
     values.push_back(item.get<int64_t>());
   }
@@ -110,8 +115,7 @@ Result<EventArgument> ReadArgument(const Json& json, const std::set<int>& storag
                                    std::string_view what) {
   EventArgument argument;
   if (!json.is_object()) {
-    return BadField(fmt::format("{} has the argument '{}', wanted an object", what,
-                                DumpJson(json).substr(0, 80)));
+    return BadField(fmt::format("{} has a {} as an argument, wanted an object", what, Kind(json)));
   }
   if (json.contains("tensor")) {
     argument.kind = EventArgument::Kind::kTensor;
@@ -161,8 +165,7 @@ Status ReadLaunch(const Json& json, Event& event, std::string_view what) {
     if (value.is_number_integer()) {
       event.config[key] = value.get<int64_t>();
     } else if (!value.is_null()) {  // null: the compiler's own choice, maxnreg
-      return BadField(fmt::format("{} has '{}' as {}, wanted an integer", what,
-                                  DumpJson(value).substr(0, 40), key));
+      return BadField(fmt::format("{} has a {} as {}, wanted an integer", what, Kind(value), key));
     }
   }
   event.binary_hash = KOPT_TRY(OptionalString(json, "binary_hash", what));
@@ -311,16 +314,14 @@ std::string Capture::BlobPath(const std::string& name) const {
 }
 
 Result<Capture> ReadCapture(const std::string& folder) {
-  const std::string path = folder + "/capture.json";
-  const std::string text = KOPT_TRY(ReadFile(path));
-  const auto place = [&](Error error) {
-    if (error.where.empty()) error.where = path;
-    return std::unexpected(std::move(error));
-  };
-  const auto json = ParseJson(text, "capture.json");
-  if (!json) return place(json.error());
-  auto capture = FromJson(*json, folder);
-  if (!capture) return place(std::move(capture).error());
+  return ParseCapture(KOPT_TRY(ReadFile(folder + "/capture.json")), folder);
+}
+
+Result<Capture> ParseCapture(std::string_view json, const std::string& folder) {
+  const auto parsed = ParseJson(json, "capture.json");
+  auto capture =
+      parsed ? FromJson(*parsed, folder) : Result<Capture>(std::unexpected(parsed.error()));
+  if (!capture && capture.error().where.empty()) capture.error().where = folder + "/capture.json";
   return capture;
 }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.h"
@@ -108,5 +109,8 @@ struct Capture {
 /// checked against its name. Errors: kUsage "no_such_file", "bad_field",
 /// "bad_schema", "changed_module".
 Result<Capture> ReadCapture(const std::string& folder);
+
+/// The same for the text of a capture.json that belongs to FOLDER.
+Result<Capture> ParseCapture(std::string_view json, const std::string& folder);
 
 }  // namespace kernelopt

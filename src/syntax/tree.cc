@@ -105,14 +105,6 @@ bool IsBlank(const Node& node) {
   return node.Is("comment") || node.Is("line_continuation");
 }
 
-// A statement that is only a string does nothing: a docstring or a comment.
-bool IsDocstring(const Node& statement) {
-  if (!statement.Is("expression_statement")) return false;
-  const auto children = statement.NamedChildren();
-  return children.size() == 1 &&
-         (children[0].Is("string") || children[0].Is("concatenated_string"));
-}
-
 void AppendTokens(const Node& node, std::vector<Token>& out) {
   if (node.Is("string")) {
     out.push_back({Token::Kind::kString, node.Text(), node});
@@ -256,6 +248,13 @@ Result<Tree> Tree::Parse(std::string text, std::string_view file) {
                 std::string(file));
   }
   return tree;
+}
+
+bool IsDocstring(Node statement) {
+  if (!statement.Is("expression_statement")) return false;
+  const auto children = statement.NamedChildren();
+  return children.size() == 1 &&
+         (children[0].Is("string") || children[0].Is("concatenated_string"));
 }
 
 std::vector<Token> Tokens(Node node) {

@@ -93,6 +93,9 @@ struct Token {
   Node node;              ///< null for the last three kinds
 };
 
+/// A statement that is only a string and so does nothing: documentation.
+bool IsDocstring(Node statement);
+
 /// The tokens below a node in order. A string is one token. Comments, line
 /// continuations, statements that are only a string (docstrings) and
 /// semicolons between statements are dropped; kNewline ends each statement and
