@@ -135,6 +135,33 @@ class ModelSource:
             module = module.to(device)
         return Built(module, tuple(to_device(args, device)), to_device(kwargs, device))
 
+    def draw_alike(self, built: Built, seed: int,
+                   input_set: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Other inputs from the user's own generator, of the layout of `built`'s.
+
+        Drawn on the GPU where the generator leaves the device open, which saves
+        seconds for large ones; else as `build` draws them. An entry function
+        draws with its model, so its inputs are drawn around their own values.
+        """
+        if self.entry:
+            seed_everything(seed)
+            return pytree.tree_map(_resample, (built.args, built.kwargs))
+        wanted = _layouts((built.args, built.kwargs))
+        for device in ("cuda", "cpu"):
+            seed_everything(seed)
+            try:
+                with torch.device(device):
+                    args, kwargs = self._draw(input_set)
+            except JobError:
+                if device == "cpu":
+                    raise
+                continue
+            drawn = (tuple(to_device(args, "cuda")), to_device(kwargs, "cuda"))
+            if _layouts(drawn) == wanted:
+                return drawn
+        raise JobError("model", "inputs_differ", "get_inputs gives tensors of other shapes or "
+                       "types when it is called again; its layouts must not change", self.file)
+
     def _init_module(self) -> Any:
         try:
             init = getattr(self.namespace, "get_init_inputs", lambda: [])()
@@ -228,6 +255,20 @@ def compile_model(module: Any, variant: Variant) -> Any:
     """Plain torch.compile in the variant's mode."""
     return torch.compile(module) if variant.mode == "default" else torch.compile(
         module, mode=variant.mode)
+
+
+def _layouts(tree: Any) -> list[Any]:
+    return [(t.device.type, t.dtype, tuple(t.shape), t.stride()) if isinstance(t, torch.Tensor)
+            else type(t).__name__ for t in pytree.tree_leaves(tree)]
+
+
+def _resample(leaf: Any) -> Any:
+    """A float tensor's values in another order; other leaves as they are."""
+    if not isinstance(leaf, torch.Tensor) or not leaf.is_floating_point() or leaf.numel() < 2:
+        return leaf
+    other = torch.empty_strided(leaf.size(), leaf.stride(), dtype=leaf.dtype, device=leaf.device)
+    order = torch.randperm(leaf.numel(), device=leaf.device)
+    return other.copy_(leaf.detach().reshape(-1)[order].reshape(leaf.shape))
 
 
 class StateGuard:

@@ -53,7 +53,7 @@ def check(source: ModelSource, variant: Variant, pack: str, seeds: list[int],
     progress("replaying every swapped launch beside the compiler's")
     in_situ = session.in_situ(seeds[0])
     progress("counting launches")
-    counted = session.count_launches(seeds[0])
+    counted = session.count_launches()
     return {
         "comparisons": comparisons, "in_situ": in_situ,
         "swapped": swapped, "misses": misses, "externs_compiled": externs["compiled"],
@@ -69,6 +69,7 @@ class _Session:
         self.source = source
         self.variant = variant
         self.observer = observer
+        self._built = source.build(input_set=variant.input_set)
         self._random: bool | None = None
         self.degenerate = False
         self.float64_problem = ""
@@ -84,36 +85,47 @@ class _Session:
     # ---- one comparison
 
     def compare(self, setting: str, seed: int, data: str, redrawn: bool) -> dict[str, Any]:
-        with precision(strict=setting == "strict"):
-            built = self._build(seed, data, redrawn)
-            eager = self._side("eager", built, seed)
-            if self._random is None:
-                self._random = self._draws_random(built, seed, eager)
-            compiled = self._side("compiled", built, seed)
-            stitched = self._side("stitched", built, seed)
-            consecutive = 3 if _stateful(built.module) else 1
-            reference, conditioning = (None, {}) if self.random else self._float64(built, seed,
-                                                                                   consecutive)
-            rows = [self._row(name, eager, compiled, stitched, reference, conditioning)
-                    for name in stitched.tensors]
-            if seed == self._first_seed:
-                self._note_degenerate(compiled, data)
+        guard = StateGuard(self._built.module)
+        try:
+            with precision(strict=setting == "strict"):
+                rows, consecutive = self._compare(seed, data, redrawn)
+        finally:
+            guard.restore()
         return {"setting": setting, "seed": seed, "data": data, "redrawn_weights": redrawn,
                 "consecutive_calls": consecutive, "tensors": rows}
+
+    def _compare(self, seed: int, data: str, redrawn: bool) -> tuple[list[dict[str, Any]], int]:
+        built = self._draw(seed, data, redrawn)
+        eager = self._side("eager", built, seed)
+        if self._random is None:
+            self._random = self._draws_random(built, seed, eager)
+        compiled = self._side("compiled", built, seed)
+        stitched = self._side("stitched", built, seed)
+        consecutive = 3 if _stateful(built.module) else 1
+        reference, conditioning = (None, {}) if self.random else self._float64(built, seed,
+                                                                               consecutive)
+        rows = [self._row(name, eager, compiled, stitched, reference, conditioning)
+                for name in {**compiled.tensors, **stitched.tensors}]
+        if seed == self._first_seed:
+            self._note_degenerate(compiled, data)
+        return rows, consecutive
 
     def _row(self, name: str, eager: Outcome, compiled: Outcome, stitched: Outcome,
              reference: dict[str, torch.Tensor] | None,
              conditioning: dict[str, torch.Tensor]) -> dict[str, Any]:
-        ours, theirs = stitched.tensors[name], compiled.tensors.get(name)
+        ours, theirs = stitched.tensors.get(name), compiled.tensors.get(name)
         row: dict[str, Any] = {
-            "name": name, "dtype": str(ours.dtype).removeprefix("torch."),
-            "same_layout": stitched.layouts[name] == compiled.layouts.get(name),
-            "bitwise_equal": theirs is not None and compare.bitwise_equal(ours, theirs),
+            "name": name, "dtype": "", "same_layout": False, "bitwise_equal": False,
             "has_float64": False, "rms_stitched": 0.0, "rms_compiled": 0.0, "rms_eager": 0.0,
             "max_stitched": 0.0, "max_compiled": 0.0, "max_eager": 0.0,
             "nonfinite_mismatches": 0, "allclose_1e4": 0.0,
         }
-        if not row["same_layout"] or theirs is None:
+        if ours is None or theirs is None:  # one side left it out
+            return row
+        row["dtype"] = str(ours.dtype).removeprefix("torch.")
+        row["same_layout"] = stitched.layouts[name] == compiled.layouts[name]
+        row["bitwise_equal"] = compare.bitwise_equal(ours, theirs)
+        if not row["same_layout"]:
             return row
         plain = eager.tensors.get(name)
         if plain is not None and plain.shape == ours.shape and ours.numel():
@@ -170,15 +182,17 @@ class _Session:
             return 1
         return 2 if self.variant.mode == "default" else 3
 
-    def _build(self, seed: int, data: str, redrawn: bool) -> Built:
-        built = self.source.build(seed=seed if redrawn else 42,
-                                  input_set=self.variant.input_set)
+    def _draw(self, seed: int, data: str, redrawn: bool) -> Built:
+        """The user's model with other inputs, and with other weights if asked for;
+        whoever asks puts the weights back."""
+        args, kwargs = self._built.args, self._built.kwargs
         if redrawn:
-            seed_everything(seed)
-            _redraw(built.module, seed)
+            _redraw(self._built.module, seed)
+            args, kwargs = self.source.draw_alike(self._built, seed, self.variant.input_set)
         if data == "zero_mean":
-            built = Built(built.module, *pytree.tree_map(_zero_mean, (built.args, built.kwargs)))
-        return built
+            seed_everything(seed)
+            args, kwargs = pytree.tree_map(_zero_mean, (args, kwargs))
+        return Built(self._built.module, args, kwargs)
 
     def _draws_random(self, built: Built, seed: int, eager: Outcome) -> bool:
         """Whether equal seeds give equal outputs and unequal ones do not."""
@@ -262,24 +276,23 @@ class _Session:
 
         self.observer.wrap = wrap
         try:
-            built = self._build(seed, "user", False)
             with precision(strict=True):
                 variant = self.variant
                 # A launch inside a captured graph can't be replayed: plain launches instead.
                 self.variant = dataclasses.replace(variant, mode="default")
-                self._side("stitched", built, seed)
+                self._side("stitched", self._built, seed)
                 self.variant = variant
         finally:
             self.observer.wrap = None
         return [dataclasses.asdict(v.comparison) for v in verified]
 
-    def count_launches(self, seed: int) -> dict[str, dict[str, int]]:
+    def count_launches(self) -> dict[str, dict[str, int]]:
         """Side -> kernel name -> launches in one call, by the profiler."""
         from torch.profiler import ProfilerActivity, profile
 
         counts: dict[str, dict[str, int]] = {}
         for side in ("compiled", "stitched"):
-            built = self._build(seed, "user", False)
+            built = self._built
             guard = StateGuard(built.module)
             torch._dynamo.reset()
             inductor_hooks.forget_loaded_modules()

@@ -8,8 +8,12 @@ from . import framing
 
 framing.take_streams()  # before torch or the model can print on standard output
 
-import json  # noqa: E402
 import os  # noqa: E402
+
+# Whether there is a GPU is asked of NVML, which leaves CUDA untouched before a fork.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+
+import json  # noqa: E402
 import sys  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -100,11 +104,10 @@ def check(params: dict[str, Any], progress: Progress) -> dict[str, Any]:
 
 
 def time(params: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    # torch is imported here once, CUDA is only touched by the forked sides.
+    # torch is imported here once; CUDA is only touched by the forked sides. Not even
+    # its compiler is imported before the fork: that counts devices, after which
+    # torch refuses CUDA in a forked child.
     _import_torch()
-    import torch._dynamo
-    import torch._inductor.compile_fx  # noqa: F401  (imported before the fork, to share it)
-
     from .model_timing import time_model
 
     return time_model(params["model"], params["variant"], params["pack"], params["pairs"],

@@ -113,6 +113,16 @@ Result<MeasuredGpu> MeasureSpeeds(Environment& environment, const DeviceFacts& f
   return measured;
 }
 
+Result<std::vector<double>> MeasureNoise(Environment& environment, const DeviceFacts& facts,
+                                         const ModelWorker::Progress& say) {
+  MeasuredGpu measured = KOPT_TRY(MeasureSpeeds(environment, facts));
+  if (!measured.noise_us.empty()) return measured.noise_us;
+  KOPT_CHECK_OK(environment.judge->Release());
+  measured.noise_us = KOPT_TRY(environment.model->Noise(kNoiseProcesses, say));
+  KOPT_CHECK_OK(SaveMeasured(environment.cache, measured));
+  return measured.noise_us;
+}
+
 Status CheckVersions(const std::string& torch, const std::string& triton) {
   KOPT_CHECK_OK(CheckVersion(kSupported[0], torch));
   return CheckVersion(kSupported[1], triton);

@@ -27,6 +27,12 @@ Status SaveMeasured(const std::string& cache, const MeasuredGpu& measured);
 /// time, seconds), which is kept.
 Result<MeasuredGpu> MeasureSpeeds(Environment& environment, const DeviceFacts& facts);
 
+/// How much equal processes differ on this GPU: what was measured before, else
+/// measured now (half a minute) and kept. Gate 4 can't tell a small gain from
+/// the luck of a process without it.
+Result<std::vector<double>> MeasureNoise(Environment& environment, const DeviceFacts& facts,
+                                         const ModelWorker::Progress& say);
+
 /// The versions that are tested; others are refused.
 /// Errors: kEnvironment "unsupported_version".
 Status CheckVersions(const std::string& torch, const std::string& triton);

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "gates/model_gate.h"
 #include "gates/performance_gate.h"
+#include "pipeline/doctor.h"
 #include "pipeline/records.h"
 
 namespace kernelopt {
@@ -249,6 +250,9 @@ class GroupProof {
       if (auto known = KOPT_TRY(environment_.store.FindVerdict(key))) {
         last = FromRecord(*known);
       } else {
+        if (run_.noise_us.empty()) {
+          run_.noise_us = KOPT_TRY(MeasureNoise(environment_, run_.device, Say("timing")));
+        }
         if (draft.empty()) draft = KOPT_TRY(Draft(keys));
         ModelTiming timing = KOPT_TRY(Measure(keys, variant, draft, "gate4"));
         last = JudgePerformance(timing, RuleOf(run_));

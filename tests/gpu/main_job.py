@@ -23,12 +23,14 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 PROGRAM = os.environ.get("KERNELOPT_BINARY", os.path.join(ROOT, "kernelopt"))
 #: example, options of optimize, (mode, train) sections to check
 CASES = [
-    ("long_softmax", [], [("default", False)]),
+    ("vocabulary_softmax", [], [("default", False)]),
     ("transformer_block", ["--modes", "default,reduce-overhead"],
      [("default", False), ("reduce-overhead", False)]),
     ("conv_bn_relu_pool", ["--train"], [("default", False), ("default", True)]),
-    ("loss_reductions", [], [("default", False)]),
+    ("language_model_loss", [], [("default", False)]),
     ("pooling", [], [("default", False)]),
+    ("long_softmax", [], [("default", False)]),
+    ("loss_reductions", [], [("default", False)]),
     ("matmul_only", [], []),
 ]
 
@@ -162,7 +164,7 @@ def main() -> int:
     if packs:
         name = next(iter(packs))
         check_undo(args.out, name, packs[name],
-                   "loss_reductions" if name == "pooling" else "pooling")
+                   "vocabulary_softmax" if name == "pooling" else "pooling")
     print(f"{len(lines) - failures} passed, {failures} failed")
     return 1 if failures else 0
 
