@@ -107,6 +107,11 @@ Finding JudgeTensor(const ModelCheck& check, const ModelRule& rule,
   if (!IsFloat(tensor.dtype)) {
     return {"wrong_integer", fmt::format("{} differs from the compiled baseline", place)};
   }
+  if (!tensor.has_float64 && rule.allow_weaker) {
+    if (tensor.allclose_1e4 >= 1) return {};
+    return {"wrong_value", fmt::format("{:.4f} % of {} is within 1e-4 of eager, wanted all of it",
+                                       100 * tensor.allclose_1e4, place)};
+  }
   if (!tensor.has_float64) {
     return {"no_float64", fmt::format("{} was not compared with a float64 run", place)};
   }
@@ -201,7 +206,8 @@ Verdict JudgeModel(const ModelCheck& check, const ModelRule& rule) {
     return reject("degenerate",
                   "the output is constant or independent of the input, so it proves nothing");
   }
-  if (!check.random && !check.float64_path) {
+  bool weaker = !check.random && !check.float64_path;
+  if (weaker && !rule.allow_weaker) {
     return reject("no_float64", "no float64 run of the model was possible: " +
                                     (check.note.empty() ? std::string("no note") : check.note));
   }
@@ -236,8 +242,9 @@ Verdict JudgeModel(const ModelCheck& check, const ModelRule& rule) {
   }
   return Accept(Gate::kModel,
                 fmt::format("{} tensors in {} comparisons are right, {} of them bitwise equal to "
-                            "the compiler's; largest error {:.3g} scales",
-                            tensors, check.comparisons.size(), bitwise, worst),
+                            "the compiler's; largest error {:.3g} scales{}",
+                            tensors, check.comparisons.size(), bitwise, worst,
+                            weaker ? " (a weaker check: no float64 run was possible)" : ""),
                 evidence);
 }
 

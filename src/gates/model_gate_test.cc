@@ -140,5 +140,26 @@ TEST(ModelGateTest, AcceptsAtTheBoundsAndEqualBits) {
   EXPECT_TRUE(JudgeModel(check, Rule()).accepted) << JudgeModel(check, Rule()).message;
 }
 
+TEST(ModelGateTest, AWeakerCheckCountsOnlyWhenAskedFor) {
+  ModelCheck check = Check();
+  check.float64_path = false;
+  for (ModelComparison& comparison : check.comparisons) {
+    for (TensorComparison& tensor : comparison.tensors) {
+      tensor.has_float64 = tensor.bitwise_equal = false;
+      tensor.allclose_1e4 = 1;
+    }
+  }
+  ModelRule rule = Rule();
+  EXPECT_EQ(JudgeModel(check, rule).reason, "no_float64");
+  rule.allow_weaker = true;
+  Verdict verdict = JudgeModel(check, rule);
+  EXPECT_TRUE(verdict.accepted) << verdict.message;
+  EXPECT_NE(verdict.message.find("weaker"), std::string::npos);
+  for (ModelComparison& comparison : check.comparisons) {
+    for (TensorComparison& tensor : comparison.tensors) tensor.allclose_1e4 = 0.99;
+  }
+  EXPECT_EQ(JudgeModel(check, rule).reason, "wrong_value");
+}
+
 }  // namespace
 }  // namespace kernelopt

@@ -142,7 +142,9 @@ Status UpToEstimate(Environment& environment, Run& run, StepRunner& steps) {
        .disabled = "",
        .run = WithGpu(environment, run, "estimate", [&] { return EstimateStep(environment, run); }),
        .verify = nullptr}));
-  return {};
+  // What is known by now, for `show` while the run goes on or after it was killed.
+  return RecordFacts(environment, run,
+                     {"unfinished", "", "the run has not ended; `kernelopt resume` goes on", ""});
 }
 
 }  // namespace
@@ -196,10 +198,13 @@ Result<StepResult> ExtractStep(Environment& environment, Run& run, const std::st
   }));
   size_t refused = std::ranges::count_if(
       run.extraction.kernels, [](const ExtractedKernel& k) { return !k.refused.empty(); });
-  return StepResult{fmt::format("{} in {}, {} of them left alone; {}",
-                                Plural(run.extraction.kernels.size(), "kernel"),
-                                fmt::format("{} launches", run.extraction.launches), refused,
-                                Plural(run.extraction.externs, "library call"))};
+  std::string message = fmt::format(
+      "{}, {}", Plural(run.extraction.kernels.size(), "generated kernel"),
+      run.extraction.launches == 1 ? "1 launch"
+                                   : fmt::format("{} launches", run.extraction.launches));
+  if (refused > 0) message += fmt::format(" ({} left alone)", Plural(refused, "kernel"));
+  message += ", " + Plural(run.extraction.externs, "library call");
+  return StepResult{std::move(message)};
 }
 
 Status EstimateOnly(Environment& environment, Run& run) {

@@ -173,7 +173,17 @@ Json KernelFact(const Run& run, const ExtractedKernel& kernel) {
   if (!kernel.refused.empty()) {
     return {{"outcome", "refused"}, {"reason", kernel.refused}, {"message", kernel.why}};
   }
+  if (run.estimates.empty()) {
+    return {{"outcome", "kept"},
+            {"reason", "not_measured"},
+            {"message", "nothing was measured: that needs a GPU"}};
+  }
   auto found = run.results.find(key);
+  if (found == run.results.end() && std::ranges::find(run.order, key) != run.order.end()) {
+    return {{"outcome", "kept"},
+            {"reason", "not_searched"},
+            {"message", "the search has not come to it yet"}};
+  }
   if (found == run.results.end()) {
     return {{"outcome", "kept"},
             {"reason", "not_worthwhile"},
@@ -231,6 +241,9 @@ Json KernelDetail(const Run& run, const ExtractedKernel& kernel) {
       return detail;
     }
   }
+  double recorded_us = 0;
+  for (const BuiltSite& site : kernel.subject.sites) recorded_us += site.device_us;
+  if (recorded_us > 0) detail["compiler_us"] = OfOneLaunch(run, kernel.work.key, recorded_us);
   return detail;
 }
 
@@ -292,7 +305,8 @@ Status RecordFacts(Environment& environment, const Run& run, const Outcome& outc
     device_us = capture.variants[v].device_us;
     floor_us = device_us - run.estimates[v].gain_us;
   }
-  fact("estimate", {{"at_most", at_most}, {"device_us", device_us}, {"floor_us", floor_us}});
+  if (!run.estimates.empty())
+    fact("estimate", {{"at_most", at_most}, {"device_us", device_us}, {"floor_us", floor_us}});
   fact("outcome", {{"result", outcome.result},
                    {"reason", outcome.reason},
                    {"message", outcome.message},
@@ -363,7 +377,9 @@ Result<StepResult> WritePackAndReport(Environment& environment, Run& run) {
 }
 
 std::string ClosingLines(const Run& run, const Outcome& outcome) {
-  std::string text = fmt::format("\n{}: {}\n", outcome.result, outcome.message);
+  std::string text =
+      fmt::format("\n{}: {}\n", outcome.result == "not_measured" ? "not measured" : outcome.result,
+                  outcome.message);
   if (!outcome.note.empty()) text += outcome.note + "\n";
   if (!run.pack.empty()) {
     text += fmt::format(

@@ -11,7 +11,7 @@ namespace kernelopt {
 
 /// How a run ended, for the user: "improved", or "kept" with its reason.
 struct Outcome {
-  std::string result;   ///< improved | kept | not_measured
+  std::string result;   ///< improved | kept | not_measured | unfinished
   std::string reason;   ///< reason code; empty when improved
   std::string message;  ///< one sentence
   std::string note;     ///< one more sentence, or empty (eager is faster, ...)

@@ -158,7 +158,7 @@ Result<Outcome> OptimizeRecording(Environment& environment, Run& run) {
                       .run = [&] { return CheckStep(environment, run, &counts); },
                       .verify = nullptr}));
   Outcome outcome;
-  outcome.result = "not measured";
+  outcome.result = "not_measured";
   outcome.reason = "no_gpu";
   outcome.message =
       "certification and gates 3 and 4 need a GPU; the compiler's kernels stay as they are";

@@ -99,6 +99,7 @@ Result<Verdict> CheckModel(Environment& environment, const Run& run, const Varia
   if (!check) return std::unexpected(check.error());
   ModelRule rule;
   rule.expected_swaps = expected;
+  rule.allow_weaker = run.options.allow_weaker;
   return JudgeModel(*check, rule);
 }
 
