@@ -25,6 +25,7 @@ Result<std::unique_ptr<Machine>> Machine::Open(const std::string& python) {
   ModelWorkerOptions model;
   model.python = machine->python_;
   model.python_path = package;
+  model.program = machine->program_;
   machine->model_ = std::make_unique<ProcessModelWorker>(std::move(model));
   return machine;
 }

@@ -18,6 +18,9 @@ FramedChildOptions ChildOptions(const ModelWorkerOptions& options) {
   child.start_limit_ms = options.start_limit_ms;
   child.command = PythonCommand(options.python, "kernelopt.model_worker", options.python_path);
   if (!options.command.empty()) child.command.argv = options.command;
+  if (!options.program.empty()) {
+    child.command.environment.emplace_back("KERNELOPT_BINARY", options.program);
+  }
   return child;
 }
 

@@ -20,6 +20,8 @@ namespace kernelopt {
 struct ModelWorkerOptions {
   std::string python = "python3";
   std::string python_path;  ///< folder that holds the package `kernelopt`; empty = installed
+  /// The kernelopt program that the loader in the worker asks; empty = it finds one.
+  std::string program;
   int64_t start_limit_ms = 180000;  ///< importing torch from a cold disk takes a while
   int64_t capture_limit_ms = 600000;
   int64_t check_limit_ms = 900000;
