@@ -123,7 +123,7 @@ Html SharesChart(const std::vector<Share>& shares) {
   double x = 0;
   for (size_t i = 0; i < shares.size(); ++i) {
     const double width = std::max(shares[i].amount, 0.0) / total;
-    const std::string css_class = fmt::format("part{}", i % 6);
+    const std::string css_class = fmt::format("part{}", i % 8);
     bar += Tag("rect",
                {{"x", Percent(x)},
                 {"y", "0"},

@@ -8,12 +8,14 @@ Html StyleSheet() {
   --page: #f7f8fa; --card: #ffffff; --ink: #1b2430; --soft: #5d6b7c; --line: #dfe4ea;
   --compiler: #9aa7b6; --ours: #0f8b7e; --floor: #d9480f; --bad: #c92a2a; --open: #b7791f;
   --good-back: #dff3ee; --bad-back: #fbe3e3; --open-back: #fbf0d9; --none-back: #eef1f4;
-  --p0: #0f8b7e; --p1: #4c6ef5; --p2: #e8833a; --p3: #9c5fc9; --p4: #7a8797; --p5: #d6456a; }
+  --p0: #0f8b7e; --p1: #4c6ef5; --p2: #e8833a; --p3: #9c5fc9; --p4: #7a8797; --p5: #d6456a; --p6: #b59a1c;
+  --p7: #3d8fc4; }
 @media (prefers-color-scheme: dark) { :root {
   --page: #12161c; --card: #1a2029; --ink: #e6ebf1; --soft: #93a1b1; --line: #2c3542;
   --compiler: #66758a; --ours: #2ec4b0; --floor: #ff9d66; --bad: #ff7b7b; --open: #f0c35c;
   --good-back: #12382f; --bad-back: #432023; --open-back: #3d3318; --none-back: #232b36;
-  --p0: #2ec4b0; --p1: #7d95ff; --p2: #f2a365; --p3: #c08be6; --p4: #8996a6; --p5: #f07c9b; } }
+  --p0: #2ec4b0; --p1: #7d95ff; --p2: #f2a365; --p3: #c08be6; --p4: #8996a6; --p5: #f07c9b; --p6: #d8bf4a;
+  --p7: #6db6e3; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif; }
@@ -34,11 +36,11 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .badge.passed { background: var(--good-back); color: var(--ours); }
 .badge.failed { background: var(--bad-back); color: var(--bad); }
 .badge.open { background: var(--open-back); color: var(--open); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 14px;
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 14px;
   margin-top: 18px; }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
   padding: 14px 18px; }
-.tile b { display: block; font-size: 30px; line-height: 1.2; font-weight: 650;
+.tile b { display: block; font-size: 28px; line-height: 1.2; font-weight: 650;
   font-variant-numeric: tabular-nums; }
 .tile.main b { color: var(--ours); }
 .scroll { overflow-x: auto; }
@@ -62,6 +64,7 @@ line.whisker { stroke-width: 2; }
 line.whisker.ours { stroke: var(--ours); } line.whisker.rejected { stroke: var(--compiler); }
 .part0 { fill: var(--p0); } .part1 { fill: var(--p1); } .part2 { fill: var(--p2); }
 .part3 { fill: var(--p3); } .part4 { fill: var(--p4); } .part5 { fill: var(--p5); }
+.part6 { fill: var(--p6); } .part7 { fill: var(--p7); }
 .shares { margin-top: 12px; border-radius: 5px; overflow: hidden; }
 ul.legend { list-style: none; margin: 10px 0 0; padding: 0; display: flex; flex-wrap: wrap;
   gap: 4px 20px; font-size: 13px; }
@@ -76,7 +79,7 @@ ul.legend .number { color: var(--soft); }
 details { border-top: 1px solid var(--line); padding: 8px 0; }
 summary { cursor: pointer; }
 summary > span { margin-left: 10px; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 16px; margin: 8px 0 4px 18px;
+dl { display: grid; grid-template-columns: 12em 1fr; gap: 4px 16px; margin: 8px 0 4px 18px;
   font-size: 14px; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 footer { margin-top: 22px; color: var(--soft); font-size: 13px; overflow-wrap: anywhere; }
