@@ -1,9 +1,9 @@
 #!/bin/bash
 # The tests that need a GPU: bash tests/gpu/run.sh
 #
-# Runs the C++ GPU tests that were built (*_gpu_test below build/), then every
-# tests/gpu/*_test.py with a Python that has torch and CUDA, and closes with a
-# table. PYTHON names that Python; by default the first of .venv's and python3 that can.
+# Runs the C++ GPU tests that were built (*_gpu_test below build/), then the main
+# job on every example (main_job.py) with a Python that has torch and CUDA, and
+# closes with a table. PYTHON names that Python; by default the first of .venv's and python3 that can.
 # Without a usable GPU it fails: it was asked to test one.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -23,6 +23,8 @@ fi
 echo "GPU tests on $device"
 mkdir -p build/logs
 export PYTHONPATH="$PWD/python" KERNELOPT_BINARY="${KERNELOPT_BINARY:-$PWD/kernelopt}"
+KERNELOPT_PYTHON=$(command -v "$python")
+export KERNELOPT_PYTHON
 
 table=()
 passed=0
@@ -46,8 +48,10 @@ run() {
 while read -r program; do
   run "$(basename "$program")" "$program"
 done < <(find build -name '*_gpu_test' -type f -perm -u+x)
-for test in tests/gpu/*_test.py; do
-  [ -f "$test" ] && run "$(basename "$test" .py)" "$python" -m pytest -q -rs "$test"
+# The main job, one run an example, so that a slow or failing one shows by name.
+for example in examples/*.py; do
+  name=$(basename "$example" .py)
+  run "main-job-$name" "$python" tests/gpu/main_job.py build/gpu-runs --only "$name"
 done
 
 printf '\n'
