@@ -23,8 +23,8 @@ constexpr double kStepGain = 0.003;
 struct Candidate {
   CandidateRecord record;
   Binary binary;
-  bool timed = false;   ///< with the rounds of the middle or the final stage
-  double ratio = 0;     ///< time over the compiler's; 0 = unknown or failed
+  bool timed = false;  ///< with the rounds of the middle or the final stage
+  double ratio = 0;    ///< time over the compiler's; 0 = unknown or failed
 
   const LaunchConfig& config() const { return record.replacement.steps.front().config; }
 };
@@ -174,9 +174,8 @@ class Search {
       Replacement replacement = base;
       replacement.steps.front().kernel_text = variant.text;
       replacement.origin = "hints:" + variant.name;
-      replacement.change = best_->record.step == "baseline"
-                               ? variant.change
-                               : base.change + "; " + variant.change;
+      replacement.change =
+          best_->record.step == "baseline" ? variant.change : base.change + "; " + variant.change;
       batch.push_back(std::move(replacement));
     }
     Evaluate(std::move(batch), "hints", options_.middle_rounds, true);
@@ -203,8 +202,8 @@ class Search {
     // front are measured again, and go by the new times alone.
     size_t finalists = std::min(ranked.size(), options_.final_count);
     std::string rejections;
-    for (size_t begin = 0; begin < ranked.size(); begin = finalists,
-                finalists = std::min(ranked.size(), finalists + options_.final_count)) {
+    for (size_t begin = 0; begin < ranked.size();
+         begin = finalists, finalists = std::min(ranked.size(), finalists + options_.final_count)) {
       std::vector<Candidate*> group(ranked.begin() + static_cast<long>(begin),
                                     ranked.begin() + static_cast<long>(finalists));
       TimeMore(group, options_.final_rounds);
@@ -213,8 +212,8 @@ class Search {
       for (Candidate* candidate : group) {
         if (candidate->ratio <= 0 || candidate->ratio > 1 - options_.min_gain) continue;
         any = true;
-        Verdict verdict = ScreenKernel(tools_.judge, PairWith(candidate->binary), subject_.sites,
-                                       options_.rule);
+        Verdict verdict =
+            ScreenKernel(tools_.judge, PairWith(candidate->binary), subject_.sites, options_.rule);
         candidate->record.verdicts.push_back(verdict);
         if (verdict.accepted) return Win(candidate, verdict);
         Tell(*candidate);
@@ -227,8 +226,8 @@ class Search {
       }
     }
     if (!rejections.empty())
-      return Keep("none_passed", "no faster candidate passed the screening; the last: " +
-                                     rejections);
+      return Keep("none_passed",
+                  "no faster candidate passed the screening; the last: " + rejections);
     return Keep("no_faster_candidate",
                 fmt::format("the best of {} candidates gains less than {:.1f} % when measured "
                             "again",
@@ -264,8 +263,8 @@ class Search {
     Replacement replacement = best_->record.replacement;
     replacement.steps.front().config = config;
     replacement.origin = "configuration";
-    replacement.change = fmt::format("launched with {} instead of {}", config.ToString(),
-                                     own_->config.ToString());
+    replacement.change =
+        fmt::format("launched with {} instead of {}", config.ToString(), own_->config.ToString());
     return replacement;
   }
 
@@ -322,8 +321,8 @@ class Search {
 
   /// Gate 1 on the text, and whether it can be launched at every site.
   bool Admit(Candidate* candidate, std::vector<CompileRequest>* requests) {
-    Verdict text = JudgeText(candidate->record.replacement, *subject_.kernel,
-                             tools_.triton_version);
+    Verdict text =
+        JudgeText(candidate->record.replacement, *subject_.kernel, tools_.triton_version);
     if (!text.accepted) {
       candidate->record.verdicts.push_back(text);
       return false;
@@ -477,7 +476,7 @@ class Search {
   SearchObserver* observer_;
   std::map<std::string, Binary> baselines_;  ///< by configuration
   SiteTimer timer_;
-  const Binary* own_ = nullptr;  ///< the first site's
+  const Binary* own_ = nullptr;       ///< the first site's
   std::deque<Candidate> candidates_;  ///< the first is the compiler's own
   Candidate* best_ = nullptr;
   std::set<std::string> known_, hashes_;

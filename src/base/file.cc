@@ -24,8 +24,7 @@ Result<std::string> ReadFile(const std::string& path) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     if (errno == ENOENT || errno == ENOTDIR) {
-      return Fail(ErrorKind::kUsage, "no_such_file", "there is no such file; check the path",
-                  path);
+      return Fail(ErrorKind::kUsage, "no_such_file", "there is no such file; check the path", path);
     }
     return std::unexpected(ErrnoError(errno, "not_readable", path, "read the file"));
   }
@@ -71,8 +70,7 @@ Status MakeFolder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    return std::unexpected(
-        ErrnoError(error.value(), "not_writable", path, "create the folder"));
+    return std::unexpected(ErrnoError(error.value(), "not_writable", path, "create the folder"));
   }
   return {};
 }

@@ -9,9 +9,9 @@ namespace {
 
 std::unexpected<Error> BadField(std::string_view what, std::string_view key,
                                 std::string_view wanted) {
-  return Fail(ErrorKind::kUsage, "bad_field",
-              fmt::format("{} has no {} field '{}'; it may come from another version", what,
-                          wanted, key));
+  return Fail(
+      ErrorKind::kUsage, "bad_field",
+      fmt::format("{} has no {} field '{}'; it may come from another version", what, wanted, key));
 }
 
 Result<const Json*> Member(const Json& object, std::string_view key, std::string_view what,

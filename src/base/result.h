@@ -43,24 +43,23 @@ using Status = Result<void>;
 
 inline std::unexpected<Error> Fail(ErrorKind kind, std::string_view code, std::string message,
                                    std::string where = {}) {
-  return std::unexpected(
-      Error{kind, std::string(code), std::move(message), std::move(where)});
+  return std::unexpected(Error{kind, std::string(code), std::move(message), std::move(where)});
 }
 
 }  // namespace kernelopt
 
 /// Evaluates `expr` (a Result); gives its value, or returns its error from the
 /// enclosing function.
-#define KOPT_TRY(expr)                                                    \
-  ({                                                                      \
-    auto kopt_result_ = (expr);                                           \
+#define KOPT_TRY(expr)                                                          \
+  ({                                                                            \
+    auto kopt_result_ = (expr);                                                 \
     if (!kopt_result_) return std::unexpected(std::move(kopt_result_).error()); \
-    std::move(*kopt_result_);                                             \
+    std::move(*kopt_result_);                                                   \
   })
 
 /// The same for Status.
-#define KOPT_CHECK_OK(expr)                                               \
-  do {                                                                    \
-    if (auto kopt_status_ = (expr); !kopt_status_)                        \
-      return std::unexpected(std::move(kopt_status_).error());            \
+#define KOPT_CHECK_OK(expr)                                    \
+  do {                                                         \
+    if (auto kopt_status_ = (expr); !kopt_status_)             \
+      return std::unexpected(std::move(kopt_status_).error()); \
   } while (false)

@@ -26,10 +26,10 @@
 namespace kernelopt {
 
 struct DeviceFacts {
-  std::string name;     ///< "NVIDIA H200"
-  std::string uuid;     ///< "GPU-..."
-  std::string mig;      ///< MIG profile or empty
-  std::string driver;   ///< CUDA driver version, "13.0"
+  std::string name;            ///< "NVIDIA H200"
+  std::string uuid;            ///< "GPU-..."
+  std::string mig;             ///< MIG profile or empty
+  std::string driver;          ///< CUDA driver version, "13.0"
   int compute_capability = 0;  ///< 90
   int sm_count = 0;
   int64_t l2_bytes = 0;
@@ -39,13 +39,23 @@ struct DeviceFacts {
 
 /// What the doctor measures through the judge.
 struct DeviceSpeeds {
-  double dram_gb_s = 0;      ///< copy, bytes read + written, beyond L2
-  double l2_gb_s = 0;        ///< the same within L2
+  double dram_gb_s = 0;        ///< copy, bytes read + written, beyond L2
+  double l2_gb_s = 0;          ///< the same within L2
   double empty_kernel_us = 0;  ///< a launch that does nothing, inside a graph
 };
 
-enum class DType { kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kUInt8, kInt16, kInt32,
-                   kInt64, kBool };
+enum class DType {
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+  kInt8,
+  kUInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kBool
+};
 
 /// "*fp32", "fp32", "i64", "u8", "i1", "bf16" ... as Triton signatures spell it.
 Result<DType> DTypeFromTriton(std::string_view name);
@@ -63,7 +73,7 @@ struct StorageSpec {
   int64_t bytes = 0;
   DType dtype = DType::kFloat32;  ///< of its elements
   StorageRole role = StorageRole::kData;
-  bool written = false;           ///< the kernel stores to it
+  bool written = false;  ///< the kernel stores to it
   /// Legal values of an integer or bool storage, inclusive.
   int64_t int_low = 0;
   int64_t int_high = 0;
@@ -101,8 +111,18 @@ struct Program {
 };
 
 /// The data families of gate 2 (docs/numerics.md).
-enum class DataFamily { kUniform, kNormal, kNormalShifted, kLarge, kSmall, kLogUniform, kTies,
-                        kCancelling, kSpecial, kCaptured };
+enum class DataFamily {
+  kUniform,
+  kNormal,
+  kNormalShifted,
+  kLarge,
+  kSmall,
+  kLogUniform,
+  kTies,
+  kCancelling,
+  kSpecial,
+  kCaptured
+};
 std::string_view ToString(DataFamily family);
 Result<DataFamily> DataFamilyFromString(std::string_view name);
 
@@ -129,7 +149,7 @@ struct CheckJob {
   Program candidate;
   std::vector<DataSet> data;
   ErrorRule rule;
-  int repeats = 2;          ///< runs of the candidate that must agree bitwise
+  int repeats = 2;           ///< runs of the candidate that must agree bitwise
   bool guard_pages = false;  ///< storages flush against unmapped pages, both ends
   int time_limit_ms = 20000;
 };
@@ -137,11 +157,11 @@ struct CheckJob {
 /// What one data set showed.
 struct DataSetResult {
   DataSet data;
-  bool counted = true;     ///< false: over 25 % non-finite reference values
+  bool counted = true;  ///< false: over 25 % non-finite reference values
   bool bitwise_equal = false;
   double max_z = 0;
   double rms_z = 0;
-  int64_t elements = 0;    ///< compared float elements
+  int64_t elements = 0;  ///< compared float elements
 };
 
 struct CheckResult {
@@ -172,7 +192,7 @@ struct TimeJob {
   /// kAsInModel: storages that the recorded sequence used within the last
   /// L2-size bytes, oldest first; touched in this order after a flush.
   std::vector<int> touched;
-  int rounds = 20;           ///< interleaved rounds over all programs
+  int rounds = 20;  ///< interleaved rounds over all programs
   int time_limit_ms = 20000;
   DataSet data;
 };

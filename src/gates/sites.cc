@@ -127,9 +127,8 @@ Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const
         }
         if (uses[i].atomics > 0)
           return fail("atomics", fmt::format("argument {} is updated by atomics", name));
-        auto slot = std::find_if(joined.begin(), joined.end(), [&](const Joined& j) {
-          return j.storage == tensor.storage;
-        });
+        auto slot = std::find_if(joined.begin(), joined.end(),
+                                 [&](const Joined& j) { return j.storage == tensor.storage; });
         if (slot == joined.end()) {
           joined.push_back({});
           slot = joined.end() - 1;

@@ -24,14 +24,14 @@ namespace kernelopt {
 
 struct BuiltSite {
   CallSite where;
-  Site site;                               ///< what the judge gets
-  std::map<std::string, int64_t> numels;   ///< integer arguments by name
-  std::vector<int> touched;                ///< for TimeJob: indices into site.storages
-  LaunchConfig compiler_config;            ///< as recorded
-  std::array<int64_t, 3> grid = {1, 1, 1}; ///< as recorded
-  std::string binary_hash;                 ///< of the compiler's kernel as loaded, or empty
-  double device_us = 0;                    ///< mean device time of the recorded launch
-  double floor_us = 0;                     ///< profile's floor; set by the caller, 0 = unknown
+  Site site;                                ///< what the judge gets
+  std::map<std::string, int64_t> numels;    ///< integer arguments by name
+  std::vector<int> touched;                 ///< for TimeJob: indices into site.storages
+  LaunchConfig compiler_config;             ///< as recorded
+  std::array<int64_t, 3> grid = {1, 1, 1};  ///< as recorded
+  std::string binary_hash;                  ///< of the compiler's kernel as loaded, or empty
+  double device_us = 0;                     ///< mean device time of the recorded launch
+  double floor_us = 0;                      ///< profile's floor; set by the caller, 0 = unknown
 };
 
 /// `uses`: UsesByArgument of the compiler's TTIR. Errors, all kUsage: "atomics",

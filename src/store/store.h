@@ -40,7 +40,7 @@ enum class StoreMode {
 };
 
 struct StoreOptions {
-  std::string session;              ///< names this process's rows; empty = a random one is made
+  std::string session;  ///< names this process's rows; empty = a random one is made
   std::function<int64_t()> now_us = {};  ///< Unix time in microseconds; empty = the system's clock
 };
 

@@ -36,20 +36,20 @@ struct VariantSpec {
 struct TensorComparison {
   std::string name;  ///< "output 0", "buffer bn.running_mean", "grad fc.weight"
   std::string dtype;
-  bool same_layout = true;  ///< shape, dtype, strides, aliasing equal to the compiled baseline
-  bool bitwise_equal = false;     ///< stitched == compiled baseline, every byte
-  bool has_float64 = false;       ///< the three below are set
+  bool same_layout = true;     ///< shape, dtype, strides, aliasing equal to the compiled baseline
+  bool bitwise_equal = false;  ///< stitched == compiled baseline, every byte
+  bool has_float64 = false;    ///< the three below are set
   double rms_stitched = 0, rms_compiled = 0, rms_eager = 0;
   double max_stitched = 0, max_compiled = 0, max_eager = 0;
   int64_t nonfinite_mismatches = 0;  ///< class differs from float64's and from the compiler's
-  double allclose_1e4 = 0;  ///< published tier, shown only: share within 1e-4 of eager
+  double allclose_1e4 = 0;           ///< published tier, shown only: share within 1e-4 of eager
 };
 
 /// One (precision setting, seed, weights, inputs) of gate 3.
 struct ModelComparison {
   std::string setting;  ///< "as_set" | "strict" (TF32 off, deterministic)
   int seed = 0;
-  std::string data;     ///< "user" | "zero_mean"
+  std::string data;  ///< "user" | "zero_mean"
   bool redrawn_weights = false;
   int consecutive_calls = 1;
   std::vector<TensorComparison> tensors;
@@ -77,9 +77,9 @@ struct ModelCheck {
   /// {"compiled": {kernel name: launches a call}, "stitched": {...}}, from the
   /// profiler, every kernel on the GPU; a swapped one is called NAME__kopt.
   std::map<std::string, std::map<std::string, int64_t>> launches;
-  bool random = false;      ///< the model draws random numbers: bitwise rule
-  bool degenerate = false;  ///< output constant or independent of the input
-  bool float64_path = true; ///< false: no float64 run was possible
+  bool random = false;       ///< the model draws random numbers: bitwise rule
+  bool degenerate = false;   ///< output constant or independent of the input
+  bool float64_path = true;  ///< false: no float64 run was possible
   std::string note;
 };
 
