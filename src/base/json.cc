@@ -30,6 +30,9 @@ Result<Json> ParseJson(std::string_view text, std::string_view what) {
   } catch (const Json::parse_error& e) {
     return Fail(ErrorKind::kUsage, "bad_json",
                 fmt::format("{} is not valid JSON (at byte {})", what, e.byte));
+  } catch (const Json::out_of_range&) {
+    return Fail(ErrorKind::kUsage, "bad_json",
+                fmt::format("{} has a number beyond the range of double precision", what));
   }
 }
 

@@ -142,6 +142,7 @@ TEST_F(ReadCaptureTest, FindsChangedAndMissingFiles) {
   EXPECT_EQ(ReadCapture(folder_ / "nowhere").error().code, "no_such_file");
   ASSERT_TRUE(WriteFileAtomic(folder_ / "capture.json", "{\"schema\": 1,"));
   EXPECT_EQ(ReadCapture(folder_).error().code, "bad_json");
+  EXPECT_EQ(ParseCapture("{\"schema\": 1e999}", folder_).error().code, "bad_json");
 }
 
 }  // namespace
