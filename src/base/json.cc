@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace kernelopt {
 namespace {
@@ -44,7 +45,11 @@ Result<std::string> GetString(const Json& object, std::string_view key, std::str
   return KOPT_TRY(Member(object, key, what, &Json::is_string, "text"))->get<std::string>();
 }
 Result<int64_t> GetInt(const Json& object, std::string_view key, std::string_view what) {
-  return KOPT_TRY(Member(object, key, what, &Json::is_number_integer, "integer"))->get<int64_t>();
+  const Json& value = *KOPT_TRY(Member(object, key, what, &Json::is_number_integer, "integer"));
+  if (value.is_number_unsigned() && !std::in_range<int64_t>(value.get<uint64_t>())) {
+    return BadField(what, key, "64-bit integer");
+  }
+  return value.get<int64_t>();
 }
 Result<double> GetDouble(const Json& object, std::string_view key, std::string_view what) {
   return KOPT_TRY(Member(object, key, what, &Json::is_number, "number"))->get<double>();

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "inductor/splice.h"
 #include "inductor/test_modules.h"
 
 namespace kernelopt {
@@ -57,6 +59,22 @@ TEST(ReadModuleTest, SaysWhereASyntaxErrorIs) {
   ASSERT_FALSE(module);
   EXPECT_EQ(module.error().code, "syntax_error");
   EXPECT_THAT(module.error().where, HasSubstr("m.py:2:"));
+}
+
+// Damaged modules are read or refused, and one that is read re-assembles.
+RC_GTEST_PROP(ReadModuleTest, DamagedModulesDoNoHarm, (uint16_t at, uint8_t cut, char byte)) {
+  static const std::string whole = FixtureText("pointwise_and_mm.py");
+  std::string text = whole;
+  text.replace(at % text.size(), cut % 8, 1, byte);
+  const auto module = ReadModule(text, "m.py");
+  if (!module) {
+    RC_ASSERT(!module.error().where.empty());
+    return;
+  }
+  std::vector<std::pair<std::string, std::string>> own;
+  for (const Kernel& kernel : module->kernels) own.emplace_back(kernel.name, kernel.text);
+  const auto spliced = SpliceModule(*module, own);
+  RC_ASSERT(!spliced || *spliced == text);
 }
 
 TEST(ReadKernelSourceTest, ReadsASourceAlone) {

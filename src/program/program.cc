@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -61,7 +62,9 @@ Result<std::vector<int64_t>> IntList(const Json& object, std::string_view key,
                                      std::string_view what) {
   std::vector<int64_t> values;
   for (const Json& item : *KOPT_TRY(GetArray(object, key, what))) {
-    if (!item.is_number_integer()) {
+    const bool too_large =
+        item.is_number_unsigned() && !std::in_range<int64_t>(item.get<uint64_t>());
+    if (!item.is_number_integer() || too_large) {
       return BadField(fmt::format("{} has a {} in {}, wanted integers", what, Kind(item), key));
     }
     values.push_back(item.get<int64_t>());

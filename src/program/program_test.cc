@@ -107,6 +107,7 @@ TEST_F(ReadCaptureTest, NamesWhatIsWrong) {
            Case{"/variants/0/graphs/0/module", "\"ff\"", "bad_field", "graph 0"},
            Case{"/variants/0/storages/1/id", "3", "bad_field", "second time"},
            Case{"/variants/0/storages/1/bytes", "-1", "bad_field", "-1 bytes"},
+           Case{"/variants/0/storages/1/bytes", "18446744073709551615", "bad_field", "64-bit"},
            Case{"/variants/0/graphs/0/events/0/kind", "\"explode\"", "bad_field", "explode"},
            Case{"/variants/0/graphs/0/events/0/storage", "8", "bad_field", "storage 8"},
            Case{"/variants/0/graphs/0/events/0/storage", "99999999999", "bad_field", "storage"},
