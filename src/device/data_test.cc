@@ -57,7 +57,7 @@ TEST(Data, TestVectors) {
       }
     }
   }
-  EXPECT_EQ(Sha256Hex(bytes), "2de4f1e735317b64dcd03fefc8665413abeabebc62886afbd9c2ceae48f2366c");
+  EXPECT_EQ(Sha256Hex(bytes), "48d60645e505b6f2c426ff13a9e9875c19a8a2f972263c1318e5f7350ea67787");
 }
 
 RC_GTEST_PROP(Data, EncodeRoundsToTheNearestFloat16, (uint64_t bits)) {

@@ -166,16 +166,16 @@ TEST_F(RunnerTest, InPlaceStoragesAreRestoredBeforeEachRun) {
   EXPECT_EQ(Check(scale(3.001F)).reason, "wrong_value");
 }
 
-// Sums of rows that cancel: a scale from few perturbed runs is far too small for
-// some of the rows.
-TEST_F(RunnerTest, SumsInAnotherOrderPassOnCancellingData) {
+// On data that cancels a scale from few perturbed runs is far too small for some
+// of the rows; among special values an overflow may depend on the order.
+TEST_F(RunnerTest, SumsInAnotherOrderPass) {
   constexpr int kRows = 1500;
   constexpr int kColumns = 24;
   job_.site.storages.resize(2);
   job_.site.arguments.resize(2);
   job_.site.storages[0].bytes = 4 * kRows * kColumns;
   job_.site.storages[1].bytes = 4 * kRows;
-  job_.data = {{DataFamily::kCancelling, 1337, false}, {DataFamily::kNormal, 0, false}};
+  job_.data = {{DataFamily::kCancelling, 1337, false}, {DataFamily::kSpecial, 0, false}};
   const auto sum = [](int first, int step, int dropped) {
     return [=](const HostLaunch& launch) {
       for (int row = 0; row < kRows; ++row) {
