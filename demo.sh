@@ -17,8 +17,12 @@ fi
 
 setup_packages "${BUILD_PACKAGES[@]}"
 setup_python
-note "building (the first time: some minutes)"
-build release | tail -n 1
+[ -x build/release/kernelopt ] || note "building (about seven minutes of one core's time)"
+if [ -t 1 ]; then
+  build release  # one line, rewritten as it goes
+else
+  build release | { grep -v '^ninja: no work to do' || true; } | tail -n 1
+fi
 link_program release
 
 # The Python that the workers use: the user's own where it sees a GPU, since the
@@ -38,5 +42,7 @@ if [ ! -d "examples/recordings/$example" ]; then
   exit 3
 fi
 note "no GPU that torch can use: this is a recording of the example, made on an H200"
+KERNELOPT_PYTHON=$PWD/.venv/bin/python
+export KERNELOPT_PYTHON
 note "./kernelopt optimize --recording examples/recordings/$example"
 ./kernelopt optimize --recording "examples/recordings/$example"

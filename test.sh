@@ -52,15 +52,15 @@ python_suite() {
 setup_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
 setup_python
 
-suite build 480 build dev
-suite build-release 300 build release
+suite build 400 build test
+suite build-release 400 build release
 if [ "$failed" = 0 ]; then
   link_program release
   # The tests run the build with assertions.
-  export KERNELOPT_BINARY="$PWD/build/dev/kernelopt"
+  export KERNELOPT_BINARY="$PWD/build/test/kernelopt"
   export PYTHONPATH="$PWD/python"
   suite lint 120 bash scripts/lint.sh
-  suite ctest 180 ctest --preset dev -j "$(nproc)"
+  suite ctest 180 ctest --preset test -j "$(nproc)"
   for test in tests/*_test.py; do
     python_suite "$test" 120
   done
@@ -72,7 +72,7 @@ if [ "$failed" = 0 ]; then
     fi
   done
   if [ "$gpu" = yes ]; then
-    suite tests/gpu 1500 bash tests/gpu/run.sh
+    suite tests/gpu 1800 bash tests/gpu/run.sh
   fi
 fi
 

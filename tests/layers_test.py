@@ -208,3 +208,30 @@ def test_every_python_test_file_is_collected():
         if re.search(r"^ *def test_", path.read_text(), re.MULTILINE):
             assert re.fullmatch(r"test_.*|.*_test", path.stem), (
                 f"{path.relative_to(ROOT)} holds tests and would not be run")
+
+
+THROWING = re.compile(
+    r"\b(?:fs|filesystem)::(?:exists|is_\w+|status|symlink_status|remove|remove_all|file_size|"
+    r"create_director(?:y|ies)|create_\w*symlink|rename|copy|copy_file|canonical|absolute|"
+    r"read_symlink|space|last_write_time|(?:recursive_)?directory_iterator)\("
+    r"((?:[^(),;]|\((?:[^()]|\([^()]*\))*\))*)\)")
+
+
+def throwing_calls(text: str) -> list[str]:
+    """Calls of std::filesystem with one argument: those throw where the path is strange."""
+    return [match.group(0) for match in THROWING.finditer(re.sub(r"//.*", "", text)) if match.group(1).strip()]
+
+
+def test_no_call_of_filesystem_throws():
+    """An exception would end the program with no sentence (docs/coding.md)."""
+    assert throwing_calls("x = fs::exists(folder + Name(a, b));") == ["fs::exists(folder + Name(a, b))"]
+    assert throwing_calls("std::filesystem::is_directory(path, error)") == []
+    assert throwing_calls("fs::remove_all(made, ignored); fs::path(x)") == []
+    found = {}
+    for path in sorted(SRC.rglob("*.cc")) + sorted(SRC.rglob("*.h")):
+        if path.name.endswith("_test.cc") or path.parent.name in FOR_TESTS or "test" in path.name:
+            continue
+        calls = throwing_calls(path.read_text())
+        if calls:
+            found[str(path.relative_to(ROOT))] = calls
+    assert found == {}

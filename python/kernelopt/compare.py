@@ -1,8 +1,8 @@
 """How far a tensor is from its float64 reference, in units that mean something.
 
 scale_i = ulp(reference_i, in the tensor's dtype) + J_i, where J_i is the RMS
-change of the reference when every float input moves by one random unit in the
-last place: the conditioning of each element (docs/numerics.md). Errors are
+change of the reference, an ulp, when every float input moves by units in the last
+place at random: the conditioning of each element (docs/numerics.md). Errors are
 reported as RMS and maximum of error / scale. Large tensors are worked on in
 slices, so that no more than a few hundred MiB is held beside them.
 """
@@ -31,9 +31,10 @@ def ulp(reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def perturb(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """A copy with every finite, non-zero float moved by one unit in the last
-    place, toward or away from zero at random; other tensors as they are."""
+def perturb(tensor: torch.Tensor, seed: int, steps: int = 1) -> torch.Tensor:
+    """A copy with every finite, non-zero float moved by `steps` units in the last
+    place, toward or away from zero at random; other tensors as they are. A float
+    that would change its sign or leave the finite range stays."""
     if not tensor.is_floating_point() or tensor.dtype not in _MANTISSA:
         return tensor
     generator = torch.Generator(device=tensor.device).manual_seed(seed)
@@ -42,12 +43,22 @@ def perturb(tensor: torch.Tensor, seed: int) -> torch.Tensor:
     moved.copy_(tensor.detach())
     if moved.numel() == 0:
         return moved
-    movable = (moved != 0) & (moved.abs() < torch.finfo(tensor.dtype).max)  # False for NaN
+    bits = moved.view(_BITS[tensor.element_size()])
+    largest = torch.full((), torch.finfo(tensor.dtype).max, dtype=tensor.dtype)
+    magnitude = bits & torch.iinfo(bits.dtype).max  # of a NaN beyond infinity's
+    movable = ((magnitude >= steps)
+               & (magnitude <= int(largest.view(bits.dtype).item()) - steps))
     step = torch.randint(0, 2, tensor.shape, generator=generator, device=tensor.device,
-                         dtype=torch.int8).mul_(2).sub_(1).mul_(movable)
+                         dtype=torch.int8).mul_(2).sub_(1).mul_(movable).mul_(steps)
     # Floats are ordered by magnitude as their bits are: one step of the bits is one ulp.
-    moved.view(_BITS[tensor.element_size()]).add_(step)
+    bits.add_(step)
     return moved
+
+
+def perturbation_steps(dtype: torch.dtype, run: int) -> int:
+    """Ulps that perturbed run number `run` (from 1) of a kernel moves its inputs by,
+    as in gate 2 (KoptSteps of src/device/element_code.h)."""
+    return 16 if dtype in (torch.float32, torch.float64) and run % 2 == 0 else 1
 
 
 @dataclasses.dataclass
@@ -70,7 +81,7 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class Conditioning:
-    """J: RMS over perturbed runs of the change of one reference, flat, float32.
+    """J: RMS over perturbed runs of the change an ulp of one reference, flat, float32.
 
     Runs are added one at a time, so that only one is held beside the reference.
     """
@@ -81,10 +92,10 @@ class Conditioning:
                                     device=reference.device)
         self._runs = 0
 
-    def add(self, perturbed: torch.Tensor) -> None:
+    def add(self, perturbed: torch.Tensor, steps: int = 1) -> None:
         moved = flat(perturbed)
         for part in slices(self._base.numel()):
-            change = moved[part].double() - self._base[part].double()
+            change = (moved[part].double() - self._base[part].double()) / steps
             self._squares[part] += torch.nan_to_num(change, 0, 0, 0).square().float()
         self._runs += 1
 

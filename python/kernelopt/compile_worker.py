@@ -1,6 +1,6 @@
 """Compile kernel texts in a process of their own: `python -m kernelopt.compile_worker`.
 
-Answers `hello` and `compile` (docs/protocol.md). The text is untrusted until
+Answers `hello`, `compile` and `compile_ttir` (docs/protocol.md). The text is untrusted until
 its binary was judged, so no GPU is visible here, and the parent sets the limits
 of memory and time; a job that breaks them costs this process and nothing else.
 """
@@ -107,6 +107,27 @@ def compile_kernel(params: dict[str, Any], progress: framing.Progress) -> dict[s
     except kernels.CompileError as error:
         raise framing.JobError("usage", "compile_error", " ".join(str(error).split()),
                                name) from error
+    return _answer(compiled, params, started)
+
+
+def compile_ttir(params: dict[str, Any], progress: framing.Progress) -> dict[str, Any]:
+    """`compile_ttir` of docs/protocol.md."""
+    from kernelopt import kernels
+
+    started = time.monotonic()
+    path = pathlib.Path(params["ttir_path"])
+    if path.suffix != ".ttir":
+        raise framing.JobError("usage", "wrong_file_name",
+                               f"found {path.name} where a file named *.ttir was wanted")
+    try:
+        compiled = kernels.compile_ttir(str(path), params, int(params["compute_capability"]))
+    except kernels.CompileError as error:
+        raise framing.JobError("usage", "compile_error", " ".join(str(error).split()),
+                               path.name) from error
+    return _answer(compiled, params, started)
+
+
+def _answer(compiled: Any, params: dict[str, Any], started: float) -> dict[str, Any]:
     out = pathlib.Path(params["out_dir"])
     files = {"cubin": out / "kernel.cubin", "ttir": out / "kernel.ttir", "ptx": out / "kernel.ptx"}
     files["cubin"].write_bytes(compiled.cubin)
@@ -121,4 +142,4 @@ def compile_kernel(params: dict[str, Any], progress: framing.Progress) -> dict[s
 
 
 if _IS_PROGRAM:
-    sys.exit(framing.serve({"compile": compile_kernel}, hello))
+    sys.exit(framing.serve({"compile": compile_kernel, "compile_ttir": compile_ttir}, hello))

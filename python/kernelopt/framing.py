@@ -96,21 +96,24 @@ def read_frame(stream: BinaryIO) -> dict[str, Any] | None:
     return value
 
 
-def _finite(value: Any) -> Any:
-    """`value` with each float that is not finite as text."""
+def _writable(value: Any) -> Any:
+    """`value` with each float that is not finite as text, and each text (of an
+    exception, or a path) without the lone surrogates that UTF-8 can't hold."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {_writable(key): _writable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [_writable(item) for item in value]
     return value
 
 
 def write_frame(stream: BinaryIO, value: dict[str, Any]) -> None:
     """Writes one object. Raises ProtocolError when it is too long, TypeError
     when a value in it has no JSON form."""
-    body = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False).encode("utf-8")
+    body = json.dumps(_writable(value), separators=(",", ":"), allow_nan=False).encode("utf-8")
     if len(body) > MAX_FRAME_BYTES:
         raise ProtocolError(f"an answer of {len(body)} bytes is over the {MAX_FRAME_BYTES} "
                             "that a frame can hold")
@@ -140,8 +143,11 @@ def take_streams() -> tuple[BinaryIO, BinaryIO]:
 
 def one_sentence(error: BaseException, limit: int = 500) -> str:
     """"ValueError: what it says", on one line."""
-    text = " ".join(str(error).split())
     name = type(error).__name__
+    try:
+        text = " ".join(str(error).split())
+    except BaseException:  # the user's own exception class
+        return name
     return (f"{name}: {text}" if text else name)[:limit]
 
 

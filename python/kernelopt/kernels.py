@@ -1,4 +1,4 @@
-"""Compile one Inductor-style kernel source, and describe what came out.
+"""Compile one Inductor-style kernel source or one TTIR text, and describe what came out.
 
 The one place that talks to Triton and to Inductor's autotuner about compiling:
 the compile worker (no GPU visible) and the loader in the user's process both
@@ -116,6 +116,31 @@ def _compile(autotuner: Any, config: dict[str, Any], ptxas: str) -> Compiled:
     return describe(result)
 
 
+def compile_ttir(path: str, config: dict[str, Any], capability: int) -> Compiled:
+    """Compile the TTIR text in the file `path` (its name ends in .ttir) for a GPU of
+    `capability` (90); of `config` num_warps, num_stages, num_ctas and maxnreg count.
+    Triton's passes over TTIR are not run again. In the launch record `argument` is
+    the index among the parameters of the text's function.
+
+    Raises CompileError as compile_autotuner does.
+    """
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    options = {"num_warps": config["num_warps"], "num_stages": config["num_stages"],
+               "num_ctas": config.get("num_ctas") or 1}
+    if config.get("maxnreg"):
+        options["maxnreg"] = config["maxnreg"]
+    try:
+        with _ptxas(_torch_ptxas()):
+            kernel = triton.compile(path, target=GPUTarget("cuda", capability, 32),
+                                    options=options)
+    except Exception as error:  # as in _compile
+        text = str(error).strip().splitlines() or [""]
+        raise CompileError(f"{type(error).__name__}: {text[-1]}"[:500]) from error
+    return _describe(kernel)
+
+
 def _torch_ptxas() -> str:
     """What Inductor's compile workers use: TRITON_PTXAS_PATH, or the ptxas of the
     torch wheel; empty for Triton's own (torch/_inductor/runtime/compile_tasks.py)."""
@@ -169,6 +194,12 @@ def describe(result: Any) -> Compiled:
     asm = getattr(kernel, "asm", None)
     if asm is None:
         return _describe_static(kernel)
+    return _describe(kernel)
+
+
+def _describe(kernel: Any) -> Compiled:
+    """The same for Triton's CompiledKernel."""
+    asm = kernel.asm
     cubin = bytes(asm["cubin"])
     record = _launch_record(kernel.src, kernel.metadata, asm.get("ptx", ""))
     registers, spill_bytes = resource_usage(cubin, record["entry"])
@@ -209,17 +240,28 @@ def _parameter(kind: str, size: int, argument: int, scratch_bytes: int = 0,
             "scratch_alignment": scratch_alignment}
 
 
-def _launch_record(src: Any, metadata: Any, ptx: str) -> dict[str, Any]:
+def _signature(src: Any) -> list[tuple[int, str, str]]:
+    """(index in the full argument list, name, type) of what the kernel is launched
+    with; `src` is Triton's source of a function or of a text."""
+    if not hasattr(src, "fn"):
+        return [(index, f"number {index}", spelled)
+                for index, spelled in enumerate(src.signature.values())]
     names = list(src.fn.arg_names)
     constants = set()
     for key in src.constants:
         constants.add(key[0] if isinstance(key, tuple) else
                       names.index(key) if isinstance(key, str) else key)
-    parameters = []
+    signature = []
     for index, name in enumerate(names):
         spelled = src.signature.get(name, src.signature.get(index, "constexpr"))
-        if spelled == "constexpr" or index in constants:
-            continue
+        if spelled != "constexpr" and index not in constants:
+            signature.append((index, name, spelled))
+    return signature
+
+
+def _launch_record(src: Any, metadata: Any, ptx: str) -> dict[str, Any]:
+    parameters = []
+    for index, name, spelled in _signature(src):
         if spelled.startswith("*"):
             parameters.append(_parameter("pointer", 8, index))
         elif spelled in _SCALAR_BYTES:

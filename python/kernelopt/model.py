@@ -109,13 +109,33 @@ class ModelSource:
 
     def input_sets(self) -> int:
         """How many input sets the model offers; at least 1."""
+        return max(1, len(self._input_variants()))
+
+    def _input_variants(self) -> list[Any]:
         variants = getattr(self.namespace, "get_input_variants", None)
-        return max(1, len(list(variants()))) if callable(variants) else 1
+        if not callable(variants):
+            return []
+        try:
+            return list(variants())
+        except BaseException as error:
+            raise JobError("model", "inputs_raise", f"get_input_variants raises "
+                           f"{one_sentence(error)}; mend the file and run again",
+                           where(error, self.file)) from error
 
     def train_step(self) -> Callable[..., Any] | None:
         """The user's own training step (model, args, kwargs) -> loss, if there is one."""
         get = getattr(self.namespace, "get_train_step", None)
-        return get() if callable(get) else None
+        if not callable(get):
+            return None
+        try:
+            step = get()
+        except BaseException as error:
+            raise JobError("model", "init_raises", f"get_train_step raises {one_sentence(error)}; "
+                           "mend the file and run again", where(error, self.file)) from error
+        if not callable(step):
+            raise JobError("model", "init_raises", f"get_train_step gives {_kind(step)}, wanted "
+                           "a function (model, args, kwargs) -> loss", self.file)
+        return step
 
     def build(self, seed: int = 42, input_set: int = 0, device: str = "cuda") -> Built:
         """The model and its inputs on `device`, drawn under `seed`."""
@@ -128,11 +148,19 @@ class ModelSource:
                 raise JobError("model", "init_raises", f"the entry function raises "
                                f"{one_sentence(error)}; it must return (model, args, kwargs)",
                                where(error, self.file)) from error
+            self._check_inputs("the entry function", args, kwargs)
         else:
             module = self._init_module()
             args, kwargs = self._draw(input_set)
-        if isinstance(module, torch.nn.Module):
-            module = module.to(device)
+        try:
+            if isinstance(module, torch.nn.Module):
+                module = module.to(device)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except BaseException as error:
+            raise JobError("model", "init_raises", f"moving the model to the GPU raises "
+                           f"{one_sentence(error)}; mend the file and run again",
+                           where(error, self.file)) from error
         return Built(module, tuple(to_device(args, device)), to_device(kwargs, device))
 
     def draw_alike(self, built: Built, seed: int,
@@ -173,24 +201,42 @@ class ModelSource:
                 return self.namespace.Model(**init)
             return self.namespace.Model(*init)
         except BaseException as error:
+            hint = "mend the file and run again"
+            if not hasattr(self.namespace, "get_init_inputs"):
+                hint = "the file has no get_init_inputs, which gives its arguments"
             raise JobError("model", "init_raises", f"building Model raises {one_sentence(error)}; "
-                           "mend the file and run again", where(error, self.file)) from error
+                           f"{hint}", where(error, self.file)) from error
 
     def _draw(self, input_set: int) -> tuple[Any, dict[str, Any]]:
+        name = "get_inputs"
         try:
-            variants = getattr(self.namespace, "get_input_variants", None)
-            if input_set > 0 or (callable(variants) and not callable(
-                    getattr(self.namespace, "get_inputs", None))):
-                args = list(variants())[input_set]
+            if input_set > 0:
+                args = self._input_variants()[input_set]
             else:
                 args = self.namespace.get_inputs()
+            name = "get_kwargs"
             kwargs = getattr(self.namespace, "get_kwargs", dict)()
+        except JobError:
+            raise
         except BaseException as error:
-            raise JobError("model", "inputs_raise", f"get_inputs raises {one_sentence(error)}; "
+            raise JobError("model", "inputs_raise", f"{name} raises {one_sentence(error)}; "
                            "mend the file and run again", where(error, self.file)) from error
-        if not isinstance(args, (list, tuple)):
-            args = (args,)
+        self._check_inputs("get_inputs or get_kwargs", args, kwargs)
         return args, dict(kwargs)
+
+    def _check_inputs(self, giver: str, args: Any, kwargs: Any) -> None:
+        # A tensor alone could be one argument or, unpacked, its rows.
+        if not isinstance(args, (list, tuple)):
+            raise JobError("model", "inputs_raise", f"{giver} gives {_kind(args)} for what forward "
+                           "takes, wanted a list or tuple", self.file)
+        if not isinstance(kwargs, dict):
+            raise JobError("model", "inputs_raise", f"{giver} gives {_kind(kwargs)} for forward's "
+                           "keyword arguments, wanted a dict", self.file)
+
+
+def _kind(value: Any) -> str:
+    """How a sentence names a value of the wrong type."""
+    return "nothing" if value is None else f"something of type {type(value).__name__}"
 
 
 def seed_everything(seed: int) -> None:

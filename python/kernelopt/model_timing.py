@@ -19,62 +19,83 @@ from .framing import JobError
 
 _BURST_SECONDS = 0.08
 _START_SECONDS = 300
+#: Pairs a measurement needs when whole processes alternate.
+_ALTERNATING_PAIRS = 6
 _REPLY_SECONDS = 120
 
 
-def time_model(model: dict[str, str], variant: dict[str, Any], pack: str, pairs: int,
-               blocks: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """The fields of ModelTiming (src/workers/model.h)."""
-    result: dict[str, Any] = {"pairs": [], "interleaved": True, "swapped": [], "eager_us": 0.0,
-                              "first_call_compiled_s": 0.0, "first_call_stitched_s": 0.0,
-                              "peak_bytes_compiled": 0, "peak_bytes_stitched": 0}
-    pair = 0
-    while pair < pairs:
-        progress(f"timing in fresh processes, pair {pair + 1} of {pairs}")
+def time_model(model: dict[str, str], variant: dict[str, Any], pack: str, measurements: int,
+               pairs: int, blocks: int, progress: Callable[[str], None]) -> dict[str, Any]:
+    """{"timings": [the fields of ModelTiming (src/workers/model.h), one a measurement]}."""
+    # Starting takes longer than timing, so that all start together where they fit.
+    every = measurements * pairs
+    for together in sorted({every, 1}, reverse=True):
+        result = _new_result(interleaved=True)
         try:
-            samples = _pair(model, variant, pack, blocks, result)
+            for first in range(0, every, together):
+                result["pairs"] += _in_turns(model, variant, pack, blocks, result, progress,
+                                             range(first, min(first + together, every)), every)
+            return _split(result, measurements)
         except _DoesNotFit:
-            if not result["interleaved"]:
-                raise JobError("environment", "out_of_memory", "one model alone does not fit on "
-                               "the GPU for timing; close other programs") from None
-            result.update(interleaved=False, pairs=[])
-            pairs, pair = max(pairs, 6), 0
             continue
-        result["pairs"].append(samples)
-        pair += 1
-    progress("timing it without the compiler")
-    with _Side(model, variant, None, eager=True) as eager:
-        eager.start()
-        result["eager_us"] = eager.ask("burst")
-    return result
+    result = _new_result(interleaved=False)
+    every = measurements * max(pairs, _ALTERNATING_PAIRS)
+    for pair in range(every):
+        progress(f"timing in fresh processes, pair {pair + 1} of {every}")
+        try:
+            result["pairs"].append(_one_after_the_other(model, variant, pack, blocks, result))
+        except _DoesNotFit:
+            raise JobError("environment", "out_of_memory", "one model alone does not fit on "
+                           "the GPU for timing; close other programs") from None
+    return _split(result, measurements)
+
+
+def _split(result: dict[str, Any], measurements: int) -> dict[str, Any]:
+    """One result a measurement, each with its share of the pairs."""
+    share = len(result["pairs"]) // measurements
+    return {"timings": [{**result, "pairs": result["pairs"][i * share:(i + 1) * share]}
+                        for i in range(measurements)]}
 
 
 class _DoesNotFit(Exception):
-    """The GPU has no room for both sides at once."""
+    """The GPU has no room for the sides that run at once."""
 
 
-def _pair(model: dict[str, str], variant: dict[str, Any], pack: str, blocks: int,
-          result: dict[str, Any]) -> list[list[float]]:
-    if result["interleaved"]:
-        with _Side(model, variant, None) as a, _Side(model, variant, pack) as b:
-            _start(a, b, result)
-            samples = []
-            for _ in range(blocks):
-                samples.append([a.ask("burst"), b.ask("burst"), b.ask("burst"), a.ask("burst")])
-            return samples
+def _new_result(interleaved: bool) -> dict[str, Any]:
+    return {"pairs": [], "interleaved": interleaved, "swapped": [],
+            "first_call_compiled_s": 0.0, "first_call_stitched_s": 0.0,
+            "peak_bytes_compiled": 0, "peak_bytes_stitched": 0}
+
+
+def _in_turns(model: dict[str, str], variant: dict[str, Any], pack: str, blocks: int,
+              result: dict[str, Any], progress: Callable[[str], None], numbers: range,
+              pairs: int) -> list[list[list[float]]]:
+    """A B B A blocks of the pairs `numbers`, one pair after the other, with the
+    processes of all of them ready before the first burst."""
+    with contextlib.ExitStack() as stack:
+        sides = [(stack.enter_context(_Side(model, variant, None)),
+                  stack.enter_context(_Side(model, variant, pack))) for _ in numbers]
+        progress(f"starting {2 * len(sides)} fresh processes")
+        for a, b in sides:
+            _note(result, "compiled", a.start())
+            _note(result, "stitched", b.start())
+        samples = []
+        for number, (a, b) in zip(numbers, sides, strict=True):
+            progress(f"timing in fresh processes, pair {number + 1} of {pairs}")
+            samples.append([[a.ask("burst"), b.ask("burst"), b.ask("burst"), a.ask("burst")]
+                            for _ in range(blocks)])
+        return samples
+
+
+def _one_after_the_other(model: dict[str, str], variant: dict[str, Any], pack: str, blocks: int,
+                         result: dict[str, Any]) -> list[list[float]]:
     bursts: dict[str, list[float]] = {}
     for side, name in ((None, "a"), (pack, "b")):
         with _Side(model, variant, side) as process:
-            facts = process.start()
-            _note(result, "stitched" if side else "compiled", facts)
+            _note(result, "stitched" if side else "compiled", process.start())
             bursts[name] = [process.ask("burst") for _ in range(2 * blocks)]
     a, b = bursts["a"], bursts["b"]
     return [[a[2 * i], b[2 * i], b[2 * i + 1], a[2 * i + 1]] for i in range(blocks)]
-
-
-def _start(a: "_Side", b: "_Side", result: dict[str, Any]) -> None:
-    _note(result, "compiled", a.start())
-    _note(result, "stitched", b.start())
 
 
 def _note(result: dict[str, Any], side: str, facts: dict[str, Any]) -> None:
@@ -89,12 +110,11 @@ def _note(result: dict[str, Any], side: str, facts: dict[str, Any]) -> None:
 class _Side:
     """One forked process that holds one compiled model and times bursts of it."""
 
-    def __init__(self, model: dict[str, str], variant: dict[str, Any], pack: str | None,
-                 eager: bool = False) -> None:
+    def __init__(self, model: dict[str, str], variant: dict[str, Any], pack: str | None) -> None:
         context = multiprocessing.get_context("fork")
         self._pipe, child = context.Pipe()
         self._process = context.Process(
-            target=_side_main, args=(child, self._pipe, model, variant, pack, eager), daemon=True)
+            target=_side_main, args=(child, self._pipe, model, variant, pack), daemon=True)
         self._process.start()
         child.close()
 
@@ -102,6 +122,8 @@ class _Side:
         return self
 
     def __exit__(self, *exc: Any) -> None:
+        if exc[0] is not None:  # it may be busy starting and would read no word
+            self._process.kill()
         # The other side was forked with a copy of this pipe, so closing it is no end of input.
         with contextlib.suppress(OSError):
             self._pipe.send("stop")
@@ -137,10 +159,10 @@ class _Side:
 
 
 def _side_main(pipe: Connection, parents_end: Connection, model: dict[str, str],
-               variant: dict[str, Any], pack: str | None, eager: bool) -> None:
+               variant: dict[str, Any], pack: str | None) -> None:
     parents_end.close()
     try:
-        _serve(pipe, model, variant, pack, eager)
+        _serve(pipe, model, variant, pack)
     except EOFError:
         pass
     except JobError as error:
@@ -160,7 +182,7 @@ def _side_main(pipe: Connection, parents_end: Connection, model: dict[str, str],
 
 
 def _serve(pipe: Connection, model: dict[str, str], variant_fields: dict[str, Any],
-           pack: str | None, eager: bool) -> None:
+           pack: str | None) -> None:
     import torch
 
     from .capture import call_safely
@@ -173,7 +195,7 @@ def _serve(pipe: Connection, model: dict[str, str], variant_fields: dict[str, An
         load(pack, allow_preview=True)
     source = ModelSource(model["file"], model.get("entry", ""))
     built = source.build(input_set=variant.input_set)
-    fn = built.module if eager else compile_model(built.module, variant)
+    fn = compile_model(built.module, variant)
     torch.cuda.synchronize()
     start = time.perf_counter()
     call_safely(source, fn, built, variant, "running the model")
@@ -183,15 +205,17 @@ def _serve(pipe: Connection, model: dict[str, str], variant_fields: dict[str, An
     torch.cuda.reset_peak_memory_stats()
     call_safely(source, fn, built, variant, "running the model")
     peak = torch.cuda.max_memory_allocated()
-    calls = _calls_for(lambda: _calls_time(source, fn, built, variant, 3) / 3)
     pipe.send(("ok", {"first_call_s": first_call, "peak_bytes": peak,
                       "swapped": sorted({s["key"] for s in stats()["swapped"]})}))
+    calls = 0
     while pipe.recv() == "burst":
         # New storages for every burst: no side may live off one lucky address.
         copy = Built(built.module, *clone_inputs(built))
         prepare_gradients(copy, variant)
         for _ in range(2):
             run(source, fn, copy, variant)
+        if not calls:  # at its first turn, when no other process is starting
+            calls = _calls_for(lambda: _calls_time(source, fn, copy, variant, 3) / 3)
         pipe.send(("ok", _calls_time(source, fn, copy, variant, calls) / calls * 1e6))
         del copy
 

@@ -11,6 +11,7 @@
 #include "inductor/module.h"
 #include "inductor/splice.h"
 #include "triton/hints.h"
+#include "triton/rules/rule.h"
 
 namespace kernelopt {
 namespace {
@@ -27,6 +28,7 @@ struct Candidate {
   double ratio = 0;    ///< time over the compiler's; 0 = unknown or failed
 
   const LaunchConfig& config() const { return record.replacement.steps.front().config; }
+  const std::string& text() const { return record.replacement.steps.front().kernel_text; }
 };
 
 class Search {
@@ -34,10 +36,10 @@ class Search {
   Search(const SearchSubject& subject, SearchTools tools, const SearchOptions& options,
          SearchObserver* observer)
       : subject_(subject),
-        tools_(tools),
+        tools_(std::move(tools)),
         options_(options),
         observer_(observer),
-        timer_(subject, tools.judge, baselines_) {}
+        timer_(subject, tools_.judge, baselines_) {}
 
   SearchOutcome Run() {
     if (!CompileBaselines() || !CheckBaseline()) return Finish();
@@ -50,6 +52,7 @@ class Search {
     ConfigSpace space = MakeSpace();
     FirstRound(space);
     Descend(space);
+    if (Rules()) Descend(space);
     Refine(space);
     Hints();
     return Choose();
@@ -134,10 +137,7 @@ class Search {
     }
     std::vector<Candidate*> timed =
         Evaluate(std::move(batch), "first", options_.screen_rounds, false);
-    // Halving: the best of few rounds again with more, at every site.
-    SortByRatio(&timed);
-    if (timed.size() > options_.middle_count) timed.resize(options_.middle_count);
-    TimeMore(timed, options_.middle_rounds);
+    TimeMore(BestOf(std::move(timed)), options_.middle_rounds);
     Progress("first round");
   }
 
@@ -153,6 +153,19 @@ class Search {
       Progress("descent");
       if (best_ == before || best_->ratio > ratio * (1 - kStepGain)) break;
     }
+  }
+
+  /// True when a rule's text is the best.
+  bool Rules() {
+    if (Done() || !options_.rules) return false;
+    std::vector<Replacement> batch = RuleReplacements(subject_);
+    if (batch.empty()) return false;
+    for (const Replacement& made : batch)
+      origins_[made.steps.front().kernel_text] = {made.origin, made.change};
+    TimeMore(BestOf(Evaluate(std::move(batch), "rules", options_.screen_rounds, false)),
+             options_.middle_rounds);
+    Progress("rules");
+    return origins_.contains(best_->text());
   }
 
   void Refine(const ConfigSpace& space) {
@@ -265,16 +278,11 @@ class Search {
     replacement.origin = "configuration";
     replacement.change =
         fmt::format("launched with {} instead of {}", config.ToString(), own_->config.ToString());
+    if (auto it = origins_.find(best_->text()); it != origins_.end()) {
+      replacement.origin = it->second.first;
+      replacement.change = it->second.second + "; " + replacement.change;
+    }
     return replacement;
-  }
-
-  Result<CompileRequest> RequestFor(const Replacement& replacement) const {
-    CompileRequest request;
-    request.source = KOPT_TRY(BuildSource(*subject_.kernel, replacement.steps.front()));
-    request.kernel_name = subject_.kernel->entry;
-    request.config = replacement.steps.front().config;
-    request.compute_capability = tools_.device.compute_capability;
-    return request;
   }
 
   Candidate& Add(Replacement replacement, std::string step) {
@@ -327,7 +335,8 @@ class Search {
       candidate->record.verdicts.push_back(text);
       return false;
     }
-    auto request = RequestFor(candidate->record.replacement);
+    auto request = RequestFor(*subject_.kernel, candidate->record.replacement.steps.front(),
+                              tools_.device.compute_capability);
     Status grids;
     for (const BuiltSite& site : subject_.sites) {
       if (auto grid = ComputeGrid(*subject_.kernel, candidate->config(), site.numels); !grid)
@@ -363,7 +372,7 @@ class Search {
         Tell(*candidate);
         continue;
       }
-      Verdict verdict = JudgeBinary(*outputs[i], own_->compiled, tools_.device);
+      Verdict verdict = JudgeBinary(PairWith(candidate->binary), subject_.sites, tools_.device);
       candidate->record.verdicts.push_back(verdict);
       if (verdict.accepted) {
         ready.push_back(candidate);
@@ -408,6 +417,13 @@ class Search {
 
   void TimeMore(const std::vector<Candidate*>& candidates, int rounds) {
     Time(candidates, rounds, true);
+  }
+
+  /// Halving: the best of few rounds are timed again with more, at every site.
+  std::vector<Candidate*> BestOf(std::vector<Candidate*> timed) const {
+    SortByRatio(&timed);
+    if (timed.size() > options_.middle_count) timed.resize(options_.middle_count);
+    return timed;
   }
 
   static void SortByRatio(std::vector<Candidate*>* candidates) {
@@ -480,6 +496,7 @@ class Search {
   std::deque<Candidate> candidates_;  ///< the first is the compiler's own
   Candidate* best_ = nullptr;
   std::set<std::string> known_, hashes_;
+  std::map<std::string, std::pair<std::string, std::string>> origins_;  ///< text -> rule, change
   SearchOutcome outcome_;
   bool stopped_ = false;
 };
@@ -498,9 +515,27 @@ Replacement BaselineReplacement(const SearchSubject& subject) {
   return replacement;
 }
 
+std::vector<Replacement> RuleReplacements(const SearchSubject& subject) {
+  std::vector<Replacement> replacements;
+  const Replacement baseline = BaselineReplacement(subject);
+  for (RuleFinding& finding : ApplyRules({*subject.kernel, baseline.steps.front().config})) {
+    for (RuleText& text : finding.texts) {
+      for (LaunchConfig& config : text.configs) {
+        Replacement replacement = baseline;
+        replacement.steps.front().kernel_text = text.text;
+        replacement.steps.front().config = std::move(config);
+        replacement.origin = "rule:" + text.name;
+        replacement.change = text.change;
+        replacements.push_back(std::move(replacement));
+      }
+    }
+  }
+  return replacements;
+}
+
 SearchOutcome SearchKernel(const SearchSubject& subject, SearchTools tools,
                            const SearchOptions& options, SearchObserver* observer) {
-  return Search(subject, tools, options, observer).Run();
+  return Search(subject, std::move(tools), options, observer).Run();
 }
 
 }  // namespace kernelopt

@@ -1,5 +1,5 @@
-// The search for one kernel: configurations and cache hints, in the order of
-// promise, compiled in parallel, timed against the compiler's kernel.
+// The search for one kernel: rewritten texts, configurations and cache hints, in
+// the order of promise, compiled in parallel, timed against the compiler's kernel.
 //
 //   SearchTools tools{compiler, judge, device, "3.6.0"};
 //   SearchOutcome outcome = SearchKernel(subject, tools, options, observer);
@@ -7,9 +7,10 @@
 //
 // Steps: the compiler's kernel is compiled again and must have the captured
 // binary hash; successive halving over the ordered configurations; coordinate
-// descent from the best; warps, stages, register caps and cache hints on the
-// best; the fastest that passes gates 1 and 2 (screening) wins. Given the same
-// times from the judge, the search takes the same decisions.
+// descent from the best; the rules' texts (triton/rules/rule.h), with a descent
+// of their own where one is the best; warps, stages, register caps and cache
+// hints on the best; the fastest that passes gates 1 and 2 (screening) wins.
+// Given the same times from the judge, the search takes the same decisions.
 #pragma once
 
 #include <functional>
@@ -52,6 +53,7 @@ struct SearchOptions {
   double near_floor = 1.03;  ///< stop when the best is within this of the floor
   double min_gain = 0.01;    ///< of the kernel's time; less is kept
   bool hints = true;         ///< cache hint variants
+  bool rules = true;         ///< the rules' texts
   KernelRule rule;
   /// True when the time is up or the user asked to stop; asked between batches.
   std::function<bool()> stop = [] { return false; };
@@ -60,7 +62,7 @@ struct SearchOptions {
 /// One candidate's way through the search, as data.
 struct CandidateRecord {
   Replacement replacement;
-  std::string step;  ///< "baseline", "first", "descent", "refine", "hints"
+  std::string step;  ///< "baseline", "first", "descent", "rules", "refine", "hints"
   bool compiled = false;
   std::string compile_reason;  ///< error code, or empty
   std::string binary_hash;
@@ -105,6 +107,9 @@ struct SearchOutcome {
   int candidates = 0;
   bool stopped_early = false;  ///< by options.stop
 };
+
+/// The rules' texts for the kernel (triton/rules/rule.h), each in its configurations.
+std::vector<Replacement> RuleReplacements(const SearchSubject& subject);
 
 /// `observer` may be null.
 SearchOutcome SearchKernel(const SearchSubject& subject, SearchTools tools,

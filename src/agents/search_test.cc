@@ -13,6 +13,7 @@
 namespace kernelopt {
 namespace {
 
+using ::testing::AllOf;
 using testing::FakeCompiler;
 using testing::FakeConfig;
 using testing::FakeJudge;
@@ -106,6 +107,43 @@ TEST_F(SearchTest, FindsACacheHint) {
   EXPECT_THAT(outcome.winner->replacement.steps[0].kernel_text, HasSubstr("'.cs'"));
   EXPECT_EQ(outcome.winner->replacement.steps[0].config, PointwiseConfig(128, 2));
   EXPECT_THAT(outcome.winner->replacement.change, HasSubstr("streamed"));
+}
+
+/// A kernel of rows that share a load, which the row_tiles rule rewrites.
+Kernel RowKernel() {
+  std::string source = testing::kPointwiseSource;
+  auto replace = [&](const std::string& from, const std::string& to) {
+    size_t at = source.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    source.replace(at, from.size(), to);
+  };
+  replace("x0 = xindex\n", "x0 = (xindex % 4096)\n    x1 = xindex\n");
+  replace("out_ptr0 + (x0)", "out_ptr0 + (x1)");
+  auto kernel = ReadKernelSource(source, "kernel.py");
+  EXPECT_TRUE(kernel.has_value());
+  return kernel ? std::move(*kernel) : Kernel{};
+}
+
+TEST_F(SearchTest, FindsARewrittenTextAndItsConfiguration) {
+  kernel_ = RowKernel();
+  judge_.time_us = [](const Program& program, const Site&) {
+    bool tiled = FakeSource(program).find("for tile in range") != std::string::npos;
+    return Bowl(FakeConfig(program)) * (tiled ? 0.5 : 1);
+  };
+  SearchOutcome outcome = Run();
+  ASSERT_TRUE(outcome.winner) << outcome.message;
+  const Replacement& replacement = outcome.winner->replacement;
+  EXPECT_THAT(replacement.steps[0].kernel_text, HasSubstr("for tile in range"));
+  EXPECT_EQ(replacement.steps[0].config, PointwiseConfig(128, 2));
+  EXPECT_THAT(replacement.origin, HasSubstr("rule:row_tiles:"));
+  EXPECT_THAT(replacement.change, AllOf(HasSubstr("tiles of"), HasSubstr("launched with")));
+}
+
+TEST_F(SearchTest, TheRulesCanBeSwitchedOff) {
+  kernel_ = RowKernel();
+  options_.rules = false;
+  Run();
+  for (const CandidateRecord& record : log_.records) EXPECT_NE(record.step, "rules");
 }
 
 TEST_F(SearchTest, TakesTheNextWhenTheFastestIsWrong) {

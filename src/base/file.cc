@@ -20,25 +20,48 @@ Error ErrnoError(int error_number, std::string_view code, const std::string& pat
                path};
 }
 
-Result<std::string> ReadFile(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) {
-      return Fail(ErrorKind::kUsage, "no_such_file", "there is no such file; check the path", path);
-    }
-    return std::unexpected(ErrnoError(errno, "not_readable", path, "read the file"));
+namespace {
+
+Error ReadError(int error_number, const std::string& path) {
+  const auto wrong_path = [&](std::string message) {
+    return Error{ErrorKind::kUsage, "no_such_file", std::move(message), path};
+  };
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return wrong_path("there is no such file; check the path");
+    case ENAMETOOLONG:
+      return wrong_path("the path is longer than a path can be; check it");
+    case ELOOP:
+      return wrong_path("the links lead in a circle; check the path");
+    case EISDIR:
+      return wrong_path("this is a folder, wanted a file; check the path");
+    default:
+      return ErrnoError(error_number, "not_readable", path, "read the file");
   }
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::unexpected(ReadError(errno, path));
   std::string bytes;
   char buffer[1 << 16];
   ssize_t n;
   while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
     if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
+    if (bytes.size() > max_bytes) {
+      close(fd);
+      return Fail(ErrorKind::kUsage, "too_large",
+                  fmt::format("the file has more than the {} bytes that are read; check the path",
+                              max_bytes),
+                  path);
+    }
   }
   const int error_number = errno;
   close(fd);
-  if (n < 0) {
-    return std::unexpected(ErrnoError(error_number, "not_readable", path, "read the file"));
-  }
+  if (n < 0) return std::unexpected(ReadError(error_number, path));
   return bytes;
 }
 
@@ -64,6 +87,11 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
     return std::unexpected(ErrnoError(error_number, "not_writable", path, "write the file"));
   }
   return {};
+}
+
+bool PathExists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
 }
 
 Status MakeFolder(const std::string& path) {

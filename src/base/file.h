@@ -10,11 +10,20 @@
 
 namespace kernelopt {
 
-/// Errors: kUsage "no_such_file", kEnvironment "not_readable".
-Result<std::string> ReadFile(const std::string& path);
+/// No file that is read whole is longer: something that never ends, such as
+/// /dev/zero, must not take all memory.
+inline constexpr size_t kMaxFileBytes = size_t{1} << 30;
+
+/// Errors: kUsage "no_such_file" (a folder and a circle of links too),
+/// "too_large"; kEnvironment "not_readable".
+Result<std::string> ReadFile(const std::string& path, size_t max_bytes = kMaxFileBytes);
 
 /// Errors: kEnvironment "not_writable", "disk_full".
 Status WriteFileAtomic(const std::string& path, std::string_view bytes);
+
+/// Whether there is something that can be looked at. Never throws, as
+/// std::filesystem::exists(path) does for a circle of links.
+bool PathExists(const std::string& path);
 
 /// Creates the folder and its parents. Errors: kEnvironment "not_writable", "disk_full".
 Status MakeFolder(const std::string& path);

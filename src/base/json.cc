@@ -41,6 +41,11 @@ std::string DumpJson(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+bool IsUtf8(std::string_view text) {
+  const Json value = std::string(text);
+  return Json::parse(DumpJson(value)) == value;
+}
+
 Result<std::string> GetString(const Json& object, std::string_view key, std::string_view what) {
   return KOPT_TRY(Member(object, key, what, &Json::is_string, "text"))->get<std::string>();
 }

@@ -22,6 +22,9 @@ Result<Json> ParseJson(std::string_view text, std::string_view what);
 /// The text of a value on one line; invalid UTF-8 is replaced, never thrown.
 std::string DumpJson(const Json& value);
 
+/// Whether JSON can hold the text as it is.
+bool IsUtf8(std::string_view text);
+
 /// The member `key` of an object, with the type asked for; else an error of
 /// kind kUsage and code "bad_field" that names `what` and the key.
 Result<std::string> GetString(const Json& object, std::string_view key, std::string_view what);

@@ -24,7 +24,12 @@ enum class ErrorKind {
   kEnvironment = 3,  ///< torch, GPU, disk, permissions
   kModel = 4,        ///< the user's model itself fails
   kInterrupted = 5,  ///< the user asked to stop
+  kMismatch = 7,     ///< a pack for another GPU or for other versions; 6 is no error, see cli
+  kOutdated = 8,     ///< a pack that no longer does what was proven
 };
+
+/// "usage", "environment", ...: the `kind` of an error in JSON.
+std::string_view KindName(ErrorKind kind);
 
 struct Error {
   ErrorKind kind = ErrorKind::kInternal;

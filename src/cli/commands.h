@@ -1,5 +1,5 @@
 // One function a command of the command line: plain arguments in, a Status
-// out; the exit code is the kind of its error.
+// out; the exit code is the kind of its error, or what Output was told.
 #pragma once
 
 #include <string>
@@ -10,6 +10,9 @@
 #include "pipeline/options.h"
 
 namespace kernelopt {
+
+/// Exit code of a command whose answer is no: a candidate was rejected.
+inline constexpr int kExitRejected = 6;
 
 /// What every command that starts Python is told.
 struct CommonArguments {
@@ -26,6 +29,8 @@ Status Show(Output& output, const std::string& run, const std::string& kernel);
 Status Report(Output& output, const std::string& run);
 Status Replay(Output& output, const CommonArguments& common, const std::string& run,
               const std::string& verdict);
+Status Try(Output& output, const CommonArguments& common, const std::string& run,
+           const std::string& kernel, const std::string& candidate);
 Status Verify(Output& output, const CommonArguments& common, const std::string& pack,
               const std::string& model, const std::string& entry, bool quick);
 Status Doctor(Output& output, const CommonArguments& common);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "cli/commands.h"
 #include "inductor/module.h"
 #include "inductor/refusal.h"
@@ -15,10 +16,6 @@
 
 namespace kernelopt {
 namespace {
-
-std::string Plural(size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// {"x": 4096, "r0_": 32} -> "x=4096 r0_=32"
 std::string Sizes(const Json& size_hints) {

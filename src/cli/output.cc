@@ -11,22 +11,6 @@
 namespace kernelopt {
 namespace {
 
-std::string_view ToString(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kInternal:
-      return "internal";
-    case ErrorKind::kUsage:
-      return "usage";
-    case ErrorKind::kEnvironment:
-      return "environment";
-    case ErrorKind::kModel:
-      return "model";
-    case ErrorKind::kInterrupted:
-      return "interrupted";
-  }
-  return "internal";
-}
-
 OutputStyle StyleFor(bool json) {
   if (json) return OutputStyle::kJson;
   return isatty(STDOUT_FILENO) ? OutputStyle::kTerminal : OutputStyle::kPlain;
@@ -50,12 +34,12 @@ int Output::Finish(const Status& status) {
       std::fputs("kernelopt: standard output can't be written; free some space\n", stderr);
       return static_cast<int>(ErrorKind::kEnvironment);
     }
-    return 0;
+    return exit_code_;
   }
   const Error& error = status.error();
   if (json_) {
     Json line = {{"event", "error"},
-                 {"kind", ToString(error.kind)},
+                 {"kind", KindName(error.kind)},
                  {"code", error.code},
                  {"message", error.message},
                  {"where", error.where}};

@@ -22,11 +22,14 @@ class Output {
 
   /// Prints `human` on a terminal or in a file, `data` (a JSON text) with --json.
   void Print(const std::string& human, const std::string& data);
+  /// The exit code of a command that did its work and whose answer is no.
+  void SetExitCode(int code) { exit_code_ = code; }
   /// Prints the error and gives the exit code.
   int Finish(const Status& status);
 
  private:
   bool json_;
+  int exit_code_ = 0;
   std::unique_ptr<EventSink> sink_;
 };
 

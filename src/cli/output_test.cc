@@ -15,8 +15,9 @@ TEST(ErrorLine, IsOneLineWithThePlace) {
 
 TEST(Output, ExitCodesAreTheKinds) {
   EXPECT_EQ(Output(false).Finish({}), 0);
-  for (ErrorKind kind : {ErrorKind::kInternal, ErrorKind::kUsage, ErrorKind::kEnvironment,
-                         ErrorKind::kModel, ErrorKind::kInterrupted}) {
+  for (ErrorKind kind :
+       {ErrorKind::kInternal, ErrorKind::kUsage, ErrorKind::kEnvironment, ErrorKind::kModel,
+        ErrorKind::kInterrupted, ErrorKind::kMismatch, ErrorKind::kOutdated}) {
     EXPECT_EQ(Output(false).Finish(Fail(kind, "x", "x")), static_cast<int>(kind));
   }
 }

@@ -1,4 +1,4 @@
-// Commands on runs: estimate, optimize, resume, show, report, replay.
+// Commands on runs: estimate, optimize, resume, show, report, replay, try.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -17,6 +17,7 @@
 #include "pipeline/run.h"
 #include "pipeline/show.h"
 #include "pipeline/temporary_folder.h"
+#include "pipeline/try.h"
 #include "report/report.h"
 
 namespace kernelopt {
@@ -31,15 +32,25 @@ std::string Absolute(const std::string& path) {
   return path.empty() || error ? path : absolute.lexically_normal().string();
 }
 
-Result<RunOptions> WithAbsolutePaths(RunOptions options) {
+/// Requests and records are JSON, which can't hold another name.
+Status CheckUtf8(const std::string& path) {
+  if (IsUtf8(path)) return {};
+  return Fail(ErrorKind::kUsage, "bad_path", "the path is not UTF-8; use another folder", path);
+}
+
+Result<RunOptions> WithAbsolutePaths(RunOptions options, const std::string& folder) {
   if (options.model.empty() && options.recording.empty()) {
     return Fail(ErrorKind::kUsage, "usage",
-                "optimize needs MODEL.py or --recording FOLDER; see `kernelopt optimize --help`");
+                "the path of the model is missing; give MODEL.py, or for `optimize` also "
+                "--recording FOLDER");
   }
   // The user's own spelling is what an error has to name.
   KOPT_CHECK_OK(CheckOptions(options));
   options.model = Absolute(options.model);
   options.recording = Absolute(options.recording);
+  for (const std::string& path : {options.model, options.recording, Absolute(folder)}) {
+    KOPT_CHECK_OK(CheckUtf8(path));
+  }
   return options;
 }
 
@@ -142,7 +153,7 @@ std::string EstimateTable(const Run& run) {
 
 Status EstimateModel(Output& output, const CommonArguments& common, const RunOptions& options,
                      const std::string& folder) {
-  RunOptions absolute = KOPT_TRY(WithAbsolutePaths(options));
+  RunOptions absolute = KOPT_TRY(WithAbsolutePaths(options, folder));
   // Without --out nothing stays behind.
   std::optional<TemporaryFolder> temporary;
   if (folder.empty()) temporary = KOPT_TRY(TemporaryFolder::Make("kernelopt-estimate"));
@@ -168,7 +179,7 @@ Status EstimateModel(Output& output, const CommonArguments& common, const RunOpt
 
 Status Optimize(Output& output, const CommonArguments& common, const RunOptions& options,
                 const std::string& folder) {
-  RunOptions absolute = KOPT_TRY(WithAbsolutePaths(options));
+  RunOptions absolute = KOPT_TRY(WithAbsolutePaths(options, folder));
   std::unique_ptr<Store> store = KOPT_TRY(OpenRun(absolute, folder));
   return RunIn(output, common, std::move(absolute), std::move(store));
 }
@@ -207,6 +218,23 @@ Status Replay(Output& output, const CommonArguments& common, const std::string& 
   Run run(std::move(opened.options), folder);
   ReplayedVerdict replayed = KOPT_TRY(ReplayVerdict(environment, run, verdict));
   output.Print(replayed.text, DumpJson(replayed.data));
+  return {};
+}
+
+Status Try(Output& output, const CommonArguments& common, const std::string& folder,
+           const std::string& kernel, const std::string& candidate) {
+  OpenedRun opened = KOPT_TRY(ReopenRun(folder, StoreMode::kWrite));
+  Session session;
+  KOPT_CHECK_OK(OpenSession(output, common, std::move(opened.store), &session));
+  Environment environment = session.MakeEnvironment(opened.options.model.empty());
+  Run run(std::move(opened.options), folder);
+  Trial trial = KOPT_TRY(TryCandidate(environment, run, kernel, candidate));
+  if (!trial.accepted) output.SetExitCode(kExitRejected);
+  RunEvent event;
+  event.kind = RunEvent::Kind::kResult;
+  event.message = ClosingLines(run, trial);
+  event.data = DumpJson(ToJson(trial));
+  session.events->Emit(event);
   return {};
 }
 

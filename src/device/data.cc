@@ -18,7 +18,7 @@ static_assert(static_cast<int>(DataFamily::kUniform) == KOPT_UNIFORM &&
               static_cast<int>(DataFamily::kCancelling) == KOPT_CANCELLING &&
               static_cast<int>(DataFamily::kCaptured) == KOPT_CAPTURED);
 // The GPU gets both by value and reads them with the same layout.
-static_assert(sizeof(KoptDraw) == 64 && sizeof(KoptStats) == 120);
+static_assert(sizeof(KoptDraw) == 64 && sizeof(KoptStats) == 160);
 
 Result<KoptDraw> MakeDraw(const StorageSpec& spec, int storage, const DataSet& data,
                           int perturbation) {

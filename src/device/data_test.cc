@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -40,14 +41,15 @@ TEST(Data, TestVectors) {
   for (int family = 0; family < 10; ++family) {
     for (DType dtype : kAllTypes) {
       for (bool in_envelope : {false, true}) {
-        for (int perturbation : {0, 1}) {
+        for (const auto& [seed, perturbation] :
+             {std::pair<uint64_t, int>{42, 0}, {42, 1}, {1337, 0}}) {
           StorageSpec spec = Floats(100, dtype);
           spec.int_low = dtype == DType::kUInt8 || dtype == DType::kBool ? 0 : -1;
           spec.int_high = 1;
           spec.has_envelope = true;
           spec.float_low = -0.5;
           spec.float_high = 3;
-          const DataSet data{static_cast<DataFamily>(family), 42, in_envelope};
+          const DataSet data{static_cast<DataFamily>(family), seed, in_envelope};
           const KoptDraw draw = *MakeDraw(spec, 1, data, perturbation);
           for (int64_t i = 0; i < draw.count; ++i) {
             const uint64_t bits = DrawElement(draw, i);
@@ -57,7 +59,7 @@ TEST(Data, TestVectors) {
       }
     }
   }
-  EXPECT_EQ(Sha256Hex(bytes), "48d60645e505b6f2c426ff13a9e9875c19a8a2f972263c1318e5f7350ea67787");
+  EXPECT_EQ(Sha256Hex(bytes), "3faf4515fdb7992584342e9f3495cfcbfae0741852df919da34cbf8b56ed87e3");
 }
 
 RC_GTEST_PROP(Data, EncodeRoundsToTheNearestFloat16, (uint64_t bits)) {
@@ -124,6 +126,13 @@ TEST(Data, FamiliesAreWhatTheySay) {
   for (double value : normal) squares += value * value;
   EXPECT_NEAR(squares / 4096, 1, 0.1);
   EXPECT_NEAR(mean(Values(spec, {DataFamily::kNormalShifted, 0, false})), 30, 0.1);
+  // For odd seeds all negative, and all equal.
+  for (double value : Values(spec, {DataFamily::kNormalShifted, 1337, false})) {
+    EXPECT_TRUE(value > -36 && value < -24);
+  }
+  const std::vector<double> equal = Values(spec, {DataFamily::kTies, 1337, false});
+  EXPECT_NE(equal[0], 0);
+  EXPECT_EQ(std::ranges::count(equal, equal[0]), 4096);
   const std::vector<double> cancelling = Values(spec, {DataFamily::kCancelling, 0, false});
   EXPECT_LT(std::abs(cancelling[0] + cancelling[1]), 0.01);
   int special = 0;
@@ -131,6 +140,27 @@ TEST(Data, FamiliesAreWhatTheySay) {
     special += !std::isfinite(value);
   }
   EXPECT_EQ(special, 3);
+}
+
+// Sums that are exact in float32 hide the order of a sum, and inputs that have no more
+// bits than TensorFloat-32 hide a rounding to it.
+TEST(Data, FloatsHaveFullMantissas) {
+  for (DataFamily family :
+       {DataFamily::kUniform, DataFamily::kNormal, DataFamily::kNormalShifted, DataFamily::kLarge,
+        DataFamily::kSmall, DataFamily::kLogUniform, DataFamily::kCancelling}) {
+    int odd = 0;
+    float forward = 0, backward = 0;
+    const std::vector<double> values = Values(Floats(32), {family, 42, false});
+    for (double value : Values(Floats(4096), {family, 42, false})) {
+      odd += std::bit_cast<uint32_t>(static_cast<float>(value)) & 1;
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      forward += static_cast<float>(values[i]);
+      backward += static_cast<float>(values[values.size() - 1 - i]);
+    }
+    EXPECT_GT(odd, 4096 / 5) << ToString(family);
+    EXPECT_NE(forward, backward) << ToString(family);
+  }
 }
 
 TEST(Data, IntegersStayInTheLegalDomainAndReachItsEnds) {
@@ -170,24 +200,29 @@ RC_GTEST_PROP(Data, EnvelopesHold, (uint64_t seed)) {
   }
 }
 
-TEST(Data, PerturbationsMoveEachFloatByOneUlp) {
+TEST(Data, PerturbationsMoveEachFloatByUlps) {
   for (DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
     const KoptDraw base = *MakeDraw(Floats(500, dtype), 0, {DataFamily::kSpecial, 1, false});
-    KoptDraw moved = base;
-    moved.perturbation = 1;
-    int up = 0;
-    for (int64_t i = 0; i < base.count; ++i) {
-      const uint64_t a = DrawElement(base, i);
-      const uint64_t b = DrawElement(moved, i);
-      if (!KoptIsFinite(a, base.dtype)) {
-        EXPECT_EQ(a, b);
-        continue;
+    for (int perturbation : {1, 2}) {
+      KoptDraw moved = base;
+      moved.perturbation = perturbation;
+      const int steps = perturbation == 2 && SizeOf(dtype) >= 4 ? 16 : 1;
+      EXPECT_EQ(KoptSteps(base.dtype, perturbation), steps);
+      int up = 0;
+      for (int64_t i = 0; i < base.count; ++i) {
+        const uint64_t a = DrawElement(base, i);
+        const uint64_t b = DrawElement(moved, i);
+        if (!KoptIsFinite(a, base.dtype)) {
+          EXPECT_EQ(a, b);
+          continue;
+        }
+        EXPECT_TRUE(b == KoptMoved(a, base.dtype, 0, steps) ||
+                    b == KoptMoved(a, base.dtype, 1, steps));
+        up += ElementValue(b, dtype) > ElementValue(a, dtype);
       }
-      EXPECT_TRUE(b == KoptNeighbour(a, base.dtype, 0) || b == KoptNeighbour(a, base.dtype, 1));
-      up += ElementValue(b, dtype) > ElementValue(a, dtype);
+      EXPECT_GT(up, 150);
+      EXPECT_LT(up, 350);
     }
-    EXPECT_GT(up, 150);
-    EXPECT_LT(up, 350);
   }
 }
 
@@ -216,26 +251,75 @@ TEST(Compare, ScaleIsUlpPlusConditioning) {
   KoptStats stats;
   KoptClearStats(&stats);
   const float ulp = std::ldexp(1.0F, -23);
-  // Four runs with a change of 3 ulps each: J = 3 ulps, scale = 4.
+  // Four runs with a change of 3 ulps a step each: J = 3 ulps, scale = 4.
   float sum = 0;
   for (int run = 0; run < 4; ++run) {
-    sum = KoptAddConditioning(sum, bits(1 + 3 * ulp), bits(1), KOPT_F32);
+    const int steps = run % 2 == 0 ? 1 : 16;
+    const float changed = 1 + 3 * static_cast<float>(steps) * ulp;
+    sum = KoptAddConditioning(sum, bits(changed), bits(1), KOPT_F32, steps);
   }
-  KoptCompareElement(&stats, bits(1 + 8 * ulp), bits(1), sum, 4, 7, KOPT_F32, -1);
+  KoptCompareElement(&stats, bits(1 + 8 * ulp), bits(1), 0, 0, sum, 4, 7, KOPT_F32, -1);
   EXPECT_DOUBLE_EQ(stats.max_z, 2);
   EXPECT_EQ(stats.max_index, 7);
-  KoptCompareElement(&stats, bits(NAN), bits(1), 0, 4, 8, KOPT_F32, -1);
+  KoptCompareElement(&stats, bits(NAN), bits(1), 0, 0, 0, 4, 8, KOPT_F32, -1);
   EXPECT_EQ(stats.bad_class, 1);
-  KoptCompareElement(&stats, bits(NAN), bits(-NAN), 0, 4, 9, KOPT_F32, -1);
-  KoptCompareElement(&stats, bits(INFINITY), bits(-INFINITY), 0, 4, 10, KOPT_F32, -1);
+  KoptCompareElement(&stats, bits(NAN), bits(-NAN), 0, 0, 0, 4, 9, KOPT_F32, -1);
+  KoptCompareElement(&stats, bits(INFINITY), bits(-INFINITY), 0, 0, 0, 4, 10, KOPT_F32, -1);
   EXPECT_EQ(stats.bad_class, 2);
   EXPECT_EQ(stats.nonfinite, 2);
   // A change to something that is not finite does not widen the scale.
-  EXPECT_EQ(KoptAddConditioning(1, bits(INFINITY), bits(1), KOPT_F32), 1);
+  EXPECT_EQ(KoptAddConditioning(1, bits(INFINITY), bits(1), KOPT_F32, 1), 1);
   // A sum that cancels to zero is as uncertain as one that almost does.
-  const float around_zero = KoptAddConditioning(0, bits(0.001F), bits(0), KOPT_F32);
+  const float around_zero = KoptAddConditioning(0, bits(0.001F), bits(0), KOPT_F32, 1);
   EXPECT_NEAR(KoptScale(bits(0), KOPT_F32, around_zero, 1), 0.001, 1e-6);
-  EXPECT_EQ(KoptAddConditioning(0, bits(-3e38F), bits(3e38F), KOPT_F32), 3e38F);
+  EXPECT_EQ(KoptAddConditioning(0, bits(-3e38F), bits(3e38F), KOPT_F32, 1), 3e38F);
+}
+
+// An average of 25 values in two orders. Its partial sums round away most single
+// ulps of the inputs, so that now and then twenty perturbed runs change nothing.
+TEST(Compare, WidePerturbationsShowWhatPartialSumsRoundAway) {
+  constexpr int kValues = 25;
+  constexpr float kWindow[kValues] = {
+      0x1.1bc8cep+10F,  0x1.cd0a04p+9F,   -0x1.0cfdeep+7F,  -0x1.249d56p+8F, -0x1.63be14p+8F,
+      0x1.48dd16p+10F,  0x1.8137aep+9F,   0x1.fdd228p+8F,   0x1.014aep+10F,  0x1.18dbf4p+8F,
+      -0x1.630ab4p+9F,  -0x1.590cap+7F,   0x1.3644b4p+11F,  0x1.9494bap+10F, 0x1.c312f8p+7F,
+      0x1.d03feep+7F,   -0x1.ba7582p+9F,  -0x1.25bfbcp+10F, -0x1.c235aep+9F, -0x1.67f844p+4F,
+      -0x1.ac5a44p+10F, -0x1.c3f6fap+10F, -0x1.00705p+11F,  -0x1.b1df14p+6F, 0x1.76e19ep+7F};
+  const auto average = [](const float* values, bool adjacent) {
+    float lane[32] = {};
+    std::copy_n(values, kValues, lane);
+    for (int half = 16; half > 0; half /= 2) {
+      for (int k = 0; k < half; ++k) {
+        lane[k] = adjacent ? lane[2 * k] + lane[2 * k + 1] : lane[k] + lane[k + half];
+      }
+    }
+    return uint64_t{std::bit_cast<uint32_t>(lane[0] / kValues)};
+  };
+  constexpr int kTrials = 500, kRuns = 20;
+  const auto largest_z = [&](bool wide) {
+    KoptStats stats;
+    KoptClearStats(&stats);
+    for (uint64_t trial = 0; trial < kTrials; ++trial) {
+      float sum = 0;
+      for (int run = 1; run <= kRuns; ++run) {
+        const int steps = wide ? KoptSteps(KOPT_F32, run) : 1;
+        float moved[kValues];
+        for (int k = 0; k < kValues; ++k) {
+          const int up = static_cast<int>(KoptHash(trial, static_cast<uint64_t>(run), k) & 1);
+          const uint64_t bits = std::bit_cast<uint32_t>(kWindow[k]);
+          moved[k] =
+              std::bit_cast<float>(static_cast<uint32_t>(KoptMoved(bits, KOPT_F32, up, steps)));
+        }
+        sum =
+            KoptAddConditioning(sum, average(moved, true), average(kWindow, true), KOPT_F32, steps);
+      }
+      KoptCompareElement(&stats, average(kWindow, false), average(kWindow, true), 0, 0, sum, kRuns,
+                         static_cast<KoptI64>(trial), KOPT_F32, -1);
+    }
+    return stats.max_z;
+  };
+  EXPECT_GT(largest_z(false), 8);
+  EXPECT_LT(largest_z(true), 4);
 }
 
 }  // namespace

@@ -58,6 +58,12 @@ enum {
   KOPT_CAPTURED
 };
 
+// Scales between the compiler's kernel and its twin beyond which an element is set
+// aside (a comparison went the other way), and how near a candidate must then be to
+// one of the two.
+#define KOPT_ASIDE 64.0
+#define KOPT_NEAR 8.0
+
 // Which values a storage gets. `key` = KoptKey(seed, storage, family).
 typedef struct KoptDraw {
   KoptU64 key;
@@ -69,14 +75,18 @@ typedef struct KoptDraw {
   int dtype;
   int family;
   int in_envelope;   // 1: float draws are mapped into [low, high]
-  int perturbation;  // 0: none; n > 0: the n-th random ulp added to float draws
+  int perturbation;  // 0: none; n > 0: float draws moved for the n-th time, see KoptSteps
 } KoptDraw;
 
 // What a comparison of two storages found. Indices are elements, the lowest of
-// their kind, -1 for none.
+// their kind, -1 for none. z is against the float64 twin where there is one, for
+// the candidate and for the reference (the compiler's kernel); else against the
+// reference, whose own z stay zero.
 typedef struct KoptStats {
   double max_z;
   double sum_z2;
+  double own_max_z;
+  double own_sum_z2;
   KoptI64 max_index;
   KoptI64 compared;   // floats with a finite reference
   KoptI64 nonfinite;  // floats with a reference that is not finite
@@ -88,6 +98,9 @@ typedef struct KoptStats {
   KoptI64 first_bad_integer;
   KoptI64 not_written;  // the candidate left poison where the reference did not
   KoptI64 first_not_written;
+  KoptI64 aside;      // reference and twin are far apart: left out of the z
+  KoptI64 bad_aside;  // of these, the candidate is at neither
+  KoptI64 first_bad_aside;
   KoptI64 extra;  // the candidate wrote where the reference left poison
   KoptI64 first_extra;
 } KoptStats;
@@ -100,10 +113,16 @@ KOPT_FUNCTION KoptU64 KoptMix(KoptU64 x) {
   return x ^ (x >> 31);
 }
 
+// Its last bit is the seed's: families that have two halves take one for even seeds
+// and the other for odd ones, in all storages alike (KoptIsOdd).
 KOPT_FUNCTION KoptU64 KoptKey(KoptU64 seed, KoptU64 storage, KoptU64 family) {
   KoptU64 key = KoptMix(seed + 0x9E3779B97F4A7C15UL);
   key = KoptMix(key + storage * 0xD1B54A32D192ED03UL + 1);
-  return KoptMix(key + family * 0x8CB92BA72F3D8DD7UL + 1);
+  key = KoptMix(key + family * 0x8CB92BA72F3D8DD7UL + 1);
+  return (key & ~1UL) | (seed & 1UL);
+}
+KOPT_FUNCTION int KoptIsOdd(KoptU64 key) {
+  return (int)(key & 1UL);
 }
 
 // The `lane`-th 64 random bits of an element.
@@ -226,20 +245,37 @@ KOPT_FUNCTION KoptU64 KoptNeighbour(KoptU64 bits, int dtype, int up) {
   return (bits & sign) | (away ? magnitude + 1 : magnitude - 1);
 }
 
+// Ulps that the n-th perturbation moves a float by. Where the kernel's own rounding
+// is coarser than an ulp of its inputs, single ulps are often rounded away, and a
+// result would look exact; every second perturbation is wide enough to show. An
+// ulp of the short types is never too small, and sixteen would be no small change.
+KOPT_FUNCTION int KoptSteps(int dtype, int perturbation) {
+  return (dtype == KOPT_F32 || dtype == KOPT_F64) && perturbation % 2 == 0 ? 16 : 1;
+}
+
+KOPT_FUNCTION KoptU64 KoptMoved(KoptU64 bits, int dtype, int up, int steps) {
+  for (int step = 0; step < steps; ++step) bits = KoptNeighbour(bits, dtype, up);
+  return bits;
+}
+
 // In [0, 1), a multiple of 2^-24.
 KOPT_FUNCTION double KoptUnit(KoptU64 bits) {
   return (double)(bits >> 40) * KoptPow2(-24);
 }
 
-// Sum of twelve 16-bit uniforms less six: mean 0, variance 1, in [-6, 6).
+// Sum of twelve 16-bit uniforms less six: mean 0, variance 1, in (-6, 6). With 32 more
+// random bits below these: sums of a few values with 16-bit fractions are exact in
+// float32, so that neither their order nor a rounding of their inputs would show.
 KOPT_FUNCTION double KoptGauss(KoptU64 key, KoptU64 index, KoptU64 lane) {
   KoptI64 sum = 0;
+  KoptU64 bits = 0;
   for (int word = 0; word < 3; ++word) {
-    const KoptU64 bits = KoptHash(key, index, lane + (KoptU64)word);
+    bits = KoptHash(key, index, lane + (KoptU64)word);
     sum += (KoptI64)((bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) + ((bits >> 32) & 0xFFFF) +
                      (bits >> 48));
   }
-  return (double)(sum + 6 - 6 * 65536) * KoptPow2(-16);
+  const double below = (double)(KoptMix(bits) >> 32) * KoptPow2(-32) - 0.5;
+  return ((double)(sum + 6 - 6 * 65536) + below) * KoptPow2(-16);
 }
 
 // A float draw with no envelope.
@@ -253,9 +289,13 @@ KOPT_FUNCTION double KoptRawFloat(const KoptDraw* draw, KoptU64 index) {
       return u < top ? u : top;
     }
     case KOPT_NORMAL_SHIFTED:
-      return 30.0 + KoptGauss(key, index, 0);
+      // All negative for odd seeds: a maximum that starts from 0 would pass elsewhere.
+      return (KoptIsOdd(key) ? -30.0 : 30.0) + KoptGauss(key, index, 0);
     case KOPT_LARGE:
-      return 1000.0 * KoptGauss(key, index, 0);
+      if (!KoptIsOdd(key)) return 1000.0 * KoptGauss(key, index, 0);
+      // A few large ones among others for odd seeds: where each of them counts, one that is
+      // left out of a long sum shows even in 16 bits.
+      return KoptGauss(key, index, 0) + ((KoptHash(key, index, 8) & 31) == 0 ? 20.0 : 0.0);
     case KOPT_SMALL:
       return 1e-6 * KoptGauss(key, index, 0);
     case KOPT_LOG_UNIFORM: {
@@ -265,8 +305,12 @@ KOPT_FUNCTION double KoptRawFloat(const KoptDraw* draw, KoptU64 index) {
       const double value = (1.0 + KoptUnit(KoptHash(key, index, 1))) * KoptPow2(exponent);
       return (bits & 1) ? -value : value;
     }
-    case KOPT_TIES:
-      return ((double)(KoptHash(key, index, 0) % 17) - 8.0) * 0.25;
+    case KOPT_TIES: {
+      if (!KoptIsOdd(key)) return ((double)(KoptHash(key, index, 0) % 17) - 8.0) * 0.25;
+      // All equal for odd seeds, and not zero: no row varies, everything ties.
+      const KoptU64 pick = KoptHash(key, 0, 0) & 15;
+      return ((pick & 8) ? -0.25 : 0.25) * (double)((pick & 7) + 1);
+    }
     case KOPT_CANCELLING: {
       // Neighbours cancel but for a small rest.
       const double value = 1000.0 * KoptGauss(key, index >> 1, 0);
@@ -309,7 +353,7 @@ KOPT_FUNCTION double KoptShare(const KoptDraw* draw, KoptU64 index) {
     case KOPT_UNIFORM:
       return u;
     case KOPT_NORMAL_SHIFTED:
-      share = 0.75 + KoptGauss(key, index, 0) * 0.03125;
+      share = (KoptIsOdd(key) ? 0.25 : 0.75) + KoptGauss(key, index, 0) * 0.03125;
       break;
     case KOPT_LARGE:
       return 1.0 - u * u * u;
@@ -318,7 +362,7 @@ KOPT_FUNCTION double KoptShare(const KoptDraw* draw, KoptU64 index) {
     case KOPT_LOG_UNIFORM:
       return (1.0 + u) * KoptPow2(-1 - (int)(KoptHash(key, index, 1) % 24));
     case KOPT_TIES:
-      return (double)(KoptHash(key, index, 0) % 9) * 0.125;
+      return (double)(KoptHash(key, KoptIsOdd(key) ? 0 : index, 0) % 9) * 0.125;
     case KOPT_CANCELLING: {
       const double pair = KoptUnit(KoptHash(key, index >> 1, 0));
       return (index & 1) ? 1.0 - pair : pair;
@@ -353,10 +397,11 @@ KOPT_FUNCTION KoptU64 KoptFloatDraw(const KoptDraw* draw, KoptU64 index) {
   }
   if (draw->perturbation == 0 || !KoptIsFinite(bits, dtype)) return bits;
   const int up = (int)(KoptHash(draw->key, index, 16 + (KoptU64)draw->perturbation) & 1);
-  KoptU64 moved = KoptNeighbour(bits, dtype, up);
+  const int steps = KoptSteps(dtype, draw->perturbation);
+  KoptU64 moved = KoptMoved(bits, dtype, up, steps);
   if (draw->in_envelope &&
       (KoptDecode(moved, dtype) > draw->high || KoptDecode(moved, dtype) < draw->low)) {
-    moved = KoptNeighbour(bits, dtype, !up);
+    moved = KoptMoved(bits, dtype, !up, steps);
     if (KoptDecode(moved, dtype) > draw->high || KoptDecode(moved, dtype) < draw->low) moved = bits;
   }
   return moved;
@@ -435,8 +480,9 @@ KOPT_FUNCTION KoptU64 KoptChecksumWord(KoptU64 word, KoptU64 index) {
 }
 
 KOPT_FUNCTION void KoptClearStats(KoptStats* stats) {
-  stats->max_z = 0;
-  stats->sum_z2 = 0;
+  stats->max_z = stats->sum_z2 = stats->own_max_z = stats->own_sum_z2 = 0;
+  stats->aside = stats->bad_aside = 0;
+  stats->first_bad_aside = -1;
   stats->compared = stats->nonfinite = stats->differing = stats->bad_class = 0;
   stats->bad_integer = stats->not_written = stats->extra = 0;
   stats->max_index = stats->first_differing = stats->first_bad_class = -1;
@@ -454,6 +500,11 @@ KOPT_FUNCTION void KoptMergeStats(KoptStats* into, const KoptStats* from) {
     into->max_index = from->max_index;
   }
   into->sum_z2 += from->sum_z2;
+  if (from->own_max_z > into->own_max_z) into->own_max_z = from->own_max_z;
+  into->own_sum_z2 += from->own_sum_z2;
+  into->aside += from->aside;
+  into->bad_aside += from->bad_aside;
+  into->first_bad_aside = KoptFirst(into->first_bad_aside, from->first_bad_aside);
   into->compared += from->compared;
   into->nonfinite += from->nonfinite;
   into->differing += from->differing;
@@ -468,14 +519,15 @@ KOPT_FUNCTION void KoptMergeStats(KoptStats* into, const KoptStats* from) {
   into->first_extra = KoptFirst(into->first_extra, from->first_extra);
 }
 
-// The conditioning of an element, the root of the sum of its squared changes
-// over perturbed runs: in absolute terms, since the reference can be zero where
-// it cancels. A change to or from a value that is not finite adds nothing, and a
-// sum beyond float's range stays at its end: both make the rule stricter.
-KOPT_FUNCTION float KoptAddConditioning(float sum, KoptU64 perturbed, KoptU64 reference,
-                                        int dtype) {
+// The conditioning of an element, the root of the sum of its squared changes an
+// ulp over perturbed runs that moved the inputs by `steps` ulps: in absolute terms,
+// since the reference can be zero where it cancels. A change to or from a value that is not finite
+// adds nothing, and a sum beyond float's range stays at its end: both make the rule stricter.
+KOPT_FUNCTION float KoptAddConditioning(float sum, KoptU64 perturbed, KoptU64 reference, int dtype,
+                                        int steps) {
   if (!KoptIsFinite(perturbed, dtype) || !KoptIsFinite(reference, dtype)) return sum;
-  const double change = KoptDecode(perturbed, dtype) - KoptDecode(reference, dtype);
+  const double change =
+      (KoptDecode(perturbed, dtype) - KoptDecode(reference, dtype)) / (double)steps;
   const double total = KOPT_SQRT((double)sum * (double)sum + change * change);
   return total < 3e38 ? (float)total : 3e38f;
 }
@@ -487,11 +539,16 @@ KOPT_FUNCTION double KoptScale(KoptU64 reference, int dtype, float conditioning,
   return KoptUlp(reference, dtype) + (double)conditioning / KOPT_SQRT(runs);
 }
 
-// Compares one element. `poison` is the poison that both sides were filled
-// with before their runs, or -1 for storages that held data or zeros.
+KOPT_FUNCTION double KoptDistance(double a, double b) {
+  return a < b ? b - a : a - b;
+}
+
+// Compares one element. `twin` is the float64 twin's value, read if `has_twin`.
+// `poison` is the poison that both sides were filled with before their runs, or -1
+// for storages that held data or zeros.
 KOPT_FUNCTION void KoptCompareElement(KoptStats* stats, KoptU64 candidate, KoptU64 reference,
-                                      float conditioning, int perturbations, KoptI64 index,
-                                      int dtype, int poison) {
+                                      int has_twin, double twin, float conditioning,
+                                      int perturbations, KoptI64 index, int dtype, int poison) {
   int untouched = 0;
   if (poison >= 0) {
     const KoptU64 pattern = KoptPoison((KoptU64)index, dtype, poison);
@@ -516,22 +573,34 @@ KOPT_FUNCTION void KoptCompareElement(KoptStats* stats, KoptU64 candidate, KoptU
     }
     return;
   }
+  const KoptU64 center = has_twin ? KoptEncode(twin, dtype) : reference;
+  const int center_class = KoptClass(center, dtype);
   const int reference_class = KoptClass(reference, dtype);
-  if (reference_class) stats->nonfinite += 1;
-  if (KoptClass(candidate, dtype) != reference_class) {
+  const int candidate_class = KoptClass(candidate, dtype);
+  if (center_class) stats->nonfinite += 1;
+  if (candidate_class != center_class && candidate_class != reference_class) {
     stats->bad_class += 1;
     stats->first_bad_class = KoptFirst(stats->first_bad_class, index);
     return;
   }
-  if (reference_class || untouched) return;
-  double z = 0;
-  if (candidate != reference) {
-    const double error = KoptDecode(candidate, dtype) - KoptDecode(reference, dtype);
-    z = error / KoptScale(reference, dtype, conditioning, perturbations);
-    if (z < 0) z = -z;
+  if (center_class || reference_class || candidate_class || untouched) return;
+  const double value = KoptDecode(candidate, dtype);
+  const double of_reference = KoptDecode(reference, dtype);
+  const double scale = KoptScale(center, dtype, conditioning, perturbations);
+  const double z = KoptDistance(value, has_twin ? twin : of_reference) / scale;
+  const double own_z = has_twin ? KoptDistance(of_reference, twin) / scale : 0;
+  if (own_z > KOPT_ASIDE) {
+    stats->aside += 1;
+    if (z > KOPT_NEAR && KoptDistance(value, of_reference) / scale > KOPT_NEAR) {
+      stats->bad_aside += 1;
+      stats->first_bad_aside = KoptFirst(stats->first_bad_aside, index);
+    }
+    return;
   }
   stats->compared += 1;
   stats->sum_z2 += z * z;
+  stats->own_sum_z2 += own_z * own_z;
+  if (own_z > stats->own_max_z) stats->own_max_z = own_z;
   if (stats->max_index < 0 || z > stats->max_z) {
     stats->max_z = z;
     stats->max_index = index;

@@ -120,12 +120,22 @@ Status HostRuntime::Poison(DevicePointer to, int64_t count, DType dtype, int whi
   return {};
 }
 
+Status HostRuntime::Widen(DevicePointer to, DevicePointer from, int64_t count, DType dtype) {
+  double* values = At<double>(to);
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = KoptDecode(LoadElement(At(from), i, dtype), static_cast<int>(dtype));
+  }
+  return {};
+}
+
 Status HostRuntime::AddConditioning(DevicePointer conditioning, DevicePointer perturbed,
-                                    DevicePointer reference, int64_t count, DType dtype) {
+                                    DevicePointer reference, int64_t count, DType dtype,
+                                    int steps) {
   float* sums = At<float>(conditioning);
   for (int64_t i = 0; i < count; ++i) {
-    sums[i] = KoptAddConditioning(sums[i], LoadElement(At(perturbed), i, dtype),
-                                  LoadElement(At(reference), i, dtype), static_cast<int>(dtype));
+    sums[i] =
+        KoptAddConditioning(sums[i], LoadElement(At(perturbed), i, dtype),
+                            LoadElement(At(reference), i, dtype), static_cast<int>(dtype), steps);
   }
   return {};
 }
@@ -135,12 +145,13 @@ Result<std::vector<KoptStats>> HostRuntime::Compare(std::span<const CompareReque
   for (const CompareRequest& request : requests) {
     KoptStats& stats = all.emplace_back();
     KoptClearStats(&stats);
+    const double* twin = At<double>(request.twin);
     const float* sums = At<float>(request.conditioning);
     for (int64_t i = 0; i < request.count; ++i) {
       KoptCompareElement(&stats, LoadElement(At(request.candidate), i, request.dtype),
-                         LoadElement(At(request.reference), i, request.dtype),
-                         sums != nullptr ? sums[i] : 0, request.perturbations, i,
-                         static_cast<int>(request.dtype), request.poison);
+                         LoadElement(At(request.reference), i, request.dtype), twin != nullptr,
+                         twin != nullptr ? twin[i] : 0, sums != nullptr ? sums[i] : 0,
+                         request.perturbations, i, static_cast<int>(request.dtype), request.poison);
     }
   }
   return all;

@@ -55,8 +55,9 @@ class HostRuntime : public KernelRuntime {
   Status FillBytes(Region region, uint8_t value) override;
   Status Generate(DevicePointer to, const KoptDraw& draw) override;
   Status Poison(DevicePointer to, int64_t count, DType dtype, int which) override;
+  Status Widen(DevicePointer to, DevicePointer from, int64_t count, DType dtype) override;
   Status AddConditioning(DevicePointer conditioning, DevicePointer perturbed,
-                         DevicePointer reference, int64_t count, DType dtype) override;
+                         DevicePointer reference, int64_t count, DType dtype, int steps) override;
   Result<std::vector<KoptStats>> Compare(std::span<const CompareRequest> requests) override;
   Result<std::vector<uint64_t>> Checksums(std::span<const Region> regions) override;
   Status FlushL2() override;

@@ -45,7 +45,10 @@ LaunchRecord AnyRecord() {
           Any<bool>()};
 }
 Program AnyProgram() {
-  return {Any<std::string>(), AnyRecord(), {Any<int64_t>(), Any<int64_t>(), Any<int64_t>()}};
+  return {Any<std::string>(),
+          AnyRecord(),
+          {Any<int64_t>(), Any<int64_t>(), Any<int64_t>()},
+          Any<std::string>()};
 }
 StorageSpec AnyStorage() {
   return {Any<int64_t>(), AnyOf<DType>(10), AnyOf<StorageRole>(3), Any<bool>(), Any<int64_t>(),
@@ -77,14 +80,18 @@ RC_GTEST_PROP(Json, LaunchRecordRoundTrip, ()) {
 }
 
 RC_GTEST_PROP(Json, JobsRoundTrip, ()) {
-  CheckJob check{AnySite(),
-                 AnyProgram(),
-                 AnyProgram(),
-                 Many(AnyData),
-                 {AnyDouble(), AnyDouble(), Any<int>(), Any<bool>()},
-                 Any<int>(),
-                 Any<bool>(),
-                 Any<int>()};
+  CheckJob check;
+  check.site = AnySite();
+  check.baseline = AnyProgram();
+  check.candidate = AnyProgram();
+  if (Any<bool>()) check.twin = AnyProgram();
+  check.data = Many(AnyData);
+  check.rule = {AnyDouble(), AnyDouble(), AnyDouble(), AnyDouble(), AnyDouble(), AnyDouble(),
+                AnyDouble(), AnyDouble(), AnyDouble(), AnyDouble(), Any<int>(),  Any<bool>()};
+  check.repeats = Any<int>();
+  check.guard_pages = Any<bool>();
+  check.time_limit_ms = Any<int>();
+  if (Any<bool>()) check.without = {"exact", "repeats"};
   ExpectRoundTrip(check, CheckJobFromJson);
   TimeJob time{AnySite(),  Many(AnyProgram), AnyOf<CacheState>(2), Many(Any<int>), Any<int>(),
                Any<int>(), AnyData()};
@@ -95,9 +102,11 @@ RC_GTEST_PROP(Json, ResultsRoundTrip, ()) {
   CheckResult check{Any<std::string>(),
                     Any<std::string>(),
                     Any<bool>(),
+                    Any<bool>(),
                     Many([] {
-                      return DataSetResult{AnyData(),   Any<bool>(), Any<bool>(),
-                                           AnyDouble(), AnyDouble(), Any<int64_t>()};
+                      return DataSetResult{AnyData(),   Any<bool>(),    Any<bool>(),
+                                           AnyDouble(), AnyDouble(),    AnyDouble(),
+                                           AnyDouble(), Any<int64_t>(), Any<int64_t>()};
                     }),
                     Any<int>(),
                     Any<int64_t>(),

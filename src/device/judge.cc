@@ -128,9 +128,11 @@ Result<Site> SiteFromJson(const Json& json) {
 }
 
 Json ToJson(const Program& program) {
-  return {{"cubin_path", program.cubin_path},
-          {"record", kernelopt::ToJson(program.record)},
-          {"grid", program.grid}};
+  Json json = {{"cubin_path", program.cubin_path},
+               {"record", kernelopt::ToJson(program.record)},
+               {"grid", program.grid}};
+  if (!program.ttir_path.empty()) json["ttir_path"] = program.ttir_path;
+  return json;
 }
 
 Result<Program> ProgramFromJson(const Json& json) {
@@ -139,6 +141,7 @@ Result<Program> ProgramFromJson(const Json& json) {
   in.Read("cubin_path", &program.cubin_path);
   in.Read("record", &program.record, LaunchRecordFromJson);
   in.Read("grid", &program.grid);
+  if (json.contains("ttir_path")) in.Read("ttir_path", &program.ttir_path);
   KOPT_CHECK_OK(in.Done());
   return program;
 }
@@ -159,17 +162,28 @@ Result<DataSet> DataSetFromJson(const Json& json) {
 }
 
 Json ToJson(const ErrorRule& rule) {
-  return {{"max_rms", NumberToJson(rule.max_rms)},
-          {"max_z", NumberToJson(rule.max_z)},
-          {"perturbations", rule.perturbations},
-          {"bitwise", rule.bitwise}};
+  return {
+      {"rms_factor", NumberToJson(rule.rms_factor)}, {"rms_slack", NumberToJson(rule.rms_slack)},
+      {"max_factor", NumberToJson(rule.max_factor)}, {"max_slack", NumberToJson(rule.max_slack)},
+      {"rms_floor", NumberToJson(rule.rms_floor)},   {"max_floor", NumberToJson(rule.max_floor)},
+      {"max_rms", NumberToJson(rule.max_rms)},       {"max_z", NumberToJson(rule.max_z)},
+      {"own_factor", NumberToJson(rule.own_factor)}, {"most_z", NumberToJson(rule.most_z)},
+      {"perturbations", rule.perturbations},         {"bitwise", rule.bitwise}};
 }
 
 Result<ErrorRule> RuleFromJson(const Json& json) {
   ErrorRule rule;
   FieldReader in(json, "error rule");
+  in.Read("rms_factor", &rule.rms_factor);
+  in.Read("rms_slack", &rule.rms_slack);
+  in.Read("max_factor", &rule.max_factor);
+  in.Read("max_slack", &rule.max_slack);
+  in.Read("rms_floor", &rule.rms_floor);
+  in.Read("max_floor", &rule.max_floor);
   in.Read("max_rms", &rule.max_rms);
   in.Read("max_z", &rule.max_z);
+  in.Read("own_factor", &rule.own_factor);
+  in.Read("most_z", &rule.most_z);
   in.Read("perturbations", &rule.perturbations);
   in.Read("bitwise", &rule.bitwise);
   KOPT_CHECK_OK(in.Done());
@@ -177,9 +191,15 @@ Result<ErrorRule> RuleFromJson(const Json& json) {
 }
 
 Json ToJson(const DataSetResult& set) {
-  return {{"data", ToJson(set.data)},           {"counted", set.counted},
-          {"bitwise_equal", set.bitwise_equal}, {"max_z", NumberToJson(set.max_z)},
-          {"rms_z", NumberToJson(set.rms_z)},   {"elements", set.elements}};
+  return {{"data", ToJson(set.data)},
+          {"counted", set.counted},
+          {"bitwise_equal", set.bitwise_equal},
+          {"max_z", NumberToJson(set.max_z)},
+          {"rms_z", NumberToJson(set.rms_z)},
+          {"own_max_z", NumberToJson(set.own_max_z)},
+          {"own_rms_z", NumberToJson(set.own_rms_z)},
+          {"elements", set.elements},
+          {"aside", set.aside}};
 }
 
 Result<DataSetResult> SetResultFromJson(const Json& json) {
@@ -190,7 +210,10 @@ Result<DataSetResult> SetResultFromJson(const Json& json) {
   in.Read("bitwise_equal", &set.bitwise_equal);
   in.Read("max_z", &set.max_z);
   in.Read("rms_z", &set.rms_z);
+  in.Read("own_max_z", &set.own_max_z);
+  in.Read("own_rms_z", &set.own_rms_z);
   in.Read("elements", &set.elements);
+  in.Read("aside", &set.aside);
   KOPT_CHECK_OK(in.Done());
   return set;
 }
@@ -269,10 +292,18 @@ Result<DeviceSpeeds> DeviceSpeedsFromJson(const Json& json) {
 }
 
 Json ToJson(const CheckJob& job) {
-  return {{"site", ToJson(job.site)},           {"baseline", ToJson(job.baseline)},
-          {"candidate", ToJson(job.candidate)}, {"data", ListToJson(job.data)},
-          {"rule", ToJson(job.rule)},           {"repeats", job.repeats},
-          {"guard_pages", job.guard_pages},     {"time_limit_ms", job.time_limit_ms}};
+  std::vector<Program> twin;  // none or one
+  if (job.twin) twin.push_back(*job.twin);
+  return {{"site", ToJson(job.site)},
+          {"baseline", ToJson(job.baseline)},
+          {"candidate", ToJson(job.candidate)},
+          {"twin", ListToJson(twin)},
+          {"data", ListToJson(job.data)},
+          {"rule", ToJson(job.rule)},
+          {"repeats", job.repeats},
+          {"guard_pages", job.guard_pages},
+          {"time_limit_ms", job.time_limit_ms},
+          {"without", job.without}};
 }
 
 Result<CheckJob> CheckJobFromJson(const Json& json) {
@@ -281,11 +312,17 @@ Result<CheckJob> CheckJobFromJson(const Json& json) {
   in.Read("site", &job.site, SiteFromJson);
   in.Read("baseline", &job.baseline, ProgramFromJson);
   in.Read("candidate", &job.candidate, ProgramFromJson);
+  std::vector<Program> twin;
+  in.Read("twin", &twin, ProgramFromJson);
+  if (!twin.empty()) job.twin = std::move(twin[0]);
   in.Read("data", &job.data, DataSetFromJson);
   in.Read("rule", &job.rule, RuleFromJson);
   in.Read("repeats", &job.repeats);
   in.Read("guard_pages", &job.guard_pages);
   in.Read("time_limit_ms", &job.time_limit_ms);
+  std::vector<std::string> without;
+  in.Read("without", &without);
+  job.without.insert(without.begin(), without.end());
   KOPT_CHECK_OK(in.Done());
   return job;
 }
@@ -294,6 +331,7 @@ Json ToJson(const CheckResult& result) {
   return {{"reason", result.reason},
           {"message", result.message},
           {"bitwise_equal", result.bitwise_equal},
+          {"has_twin", result.has_twin},
           {"sets", ListToJson(result.sets)},
           {"worst_storage", result.worst_storage},
           {"worst_index", result.worst_index},
@@ -309,6 +347,7 @@ Result<CheckResult> CheckResultFromJson(const Json& json) {
   in.Read("reason", &result.reason);
   in.Read("message", &result.message);
   in.Read("bitwise_equal", &result.bitwise_equal);
+  in.Read("has_twin", &result.has_twin);
   in.Read("sets", &result.sets, SetResultFromJson);
   in.Read("worst_storage", &result.worst_storage);
   in.Read("worst_index", &result.worst_index);

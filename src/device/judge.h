@@ -1,8 +1,9 @@
 // The judge: what runs and measures cubins, seen by the gates and the search.
 //
 // Implementations: judge/client.h (a child process on the CUDA driver API),
-// the fakes of the unit tests, later the shadow device. Types only carry
-// data and convert to JSON, since they cross a pipe (docs/protocol.md).
+// shadow/shadow_judge.h (the CPU; it times nothing), the fakes of the unit tests.
+// Types only carry data and convert to JSON, since they cross a pipe
+// (docs/protocol.md).
 //
 // Errors of every call have one of the codes
 //   out_of_memory  the job needs more memory than there is: not verifiable here
@@ -16,6 +17,8 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -108,6 +111,7 @@ struct Program {
   std::string cubin_path;
   LaunchRecord record;
   std::array<int64_t, 3> grid = {1, 1, 1};  ///< CTAs (clusters x num_ctas not applied)
+  std::string ttir_path{};  ///< the text that the cubin was made of, for the shadow device
 };
 
 /// The data families of gate 2 (docs/numerics.md).
@@ -133,12 +137,26 @@ struct DataSet {
   bool in_envelope = false;  ///< mapped into the observed envelope
 };
 
-/// Limits of the error rule. z = (candidate - baseline) / scale, with
-/// scale = ulp(baseline) + J, J the RMS change of the baseline's output over
-/// `perturbations` runs in which every float input moves by one random ulp.
+/// Limits of the error rule. z = (value - reference) / scale, scale = ulp(reference)
+/// + J, J the RMS change an ulp of the reference over `perturbations` runs in which
+/// every float input moves by ulps at random (element_code.h).
+///
+/// With a float64 twin its results are the reference and the baseline's own z the
+/// yardstick (error_rule.h). Without, or where its results don't fit into the memory
+/// beside the others, the baseline's results are the reference.
 struct ErrorRule {
-  double max_rms = 1.5;
+  double rms_factor = 1.5, rms_slack = 0.1;  ///< with a twin, times the baseline's
+  double max_factor = 3.0, max_slack = 1.0;
+  /// With a twin, allowed whatever the baseline's: as much as moving every float input
+  /// by one ulp does, which no order of exact steps can be blamed for.
+  double rms_floor = 1.0, max_floor = 8.0;
+  double max_rms = 1.5;  ///< from here on without a twin
   double max_z = 8.0;
+  /// Where an element is further off, the baseline is measured against itself: the
+  /// largest z that moving every float input by one random ulp makes of it, times
+  /// `own_factor` and plus 1, is allowed too, but never more than `most_z`.
+  double own_factor = 3.0;
+  double most_z = 24.0;
   int perturbations = 4;
   bool bitwise = false;  ///< every byte must be equal (policy `bitwise`)
 };
@@ -147,11 +165,16 @@ struct CheckJob {
   Site site;
   Program baseline;
   Program candidate;
+  std::optional<Program> twin;  ///< of the baseline, in float64
   std::vector<DataSet> data;
   ErrorRule rule;
   int repeats = 2;           ///< runs of the candidate that must agree bitwise
   bool guard_pages = false;  ///< storages flush against unmapped pages, both ends
   int time_limit_ms = 20000;
+  /// Checks that are left out: reason codes of CheckResult, or second_poison, repeats,
+  /// back_to_back, exact. Tests of the gates find out what each is needed for; nothing
+  /// else sets this.
+  std::set<std::string> without;
 };
 
 /// What one data set showed.
@@ -161,16 +184,21 @@ struct DataSetResult {
   bool bitwise_equal = false;
   double max_z = 0;
   double rms_z = 0;
+  double own_max_z = 0;  ///< of the baseline; 0 without a twin
+  double own_rms_z = 0;
   int64_t elements = 0;  ///< compared float elements
+  int64_t aside = 0;     ///< left out, since baseline and twin are far apart there
 };
 
 struct CheckResult {
   /// "ok", or the reason code of the first failure: wrong_value, wrong_integer,
   /// wrong_nonfinite, wrote_outside, changed_input, not_written,
-  /// not_deterministic, nothing_counted.
+  /// not_deterministic, nothing_counted. On the shadow device also read_outside,
+  /// read_unwritten, race, assertion, endless.
   std::string reason = "ok";
   std::string message;  ///< one sentence; empty when ok
   bool bitwise_equal = false;
+  bool has_twin = false;  ///< the twin was the reference where bits differ
   std::vector<DataSetResult> sets;
   /// The worst element of all data sets.
   int worst_storage = -1;

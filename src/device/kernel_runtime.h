@@ -59,6 +59,7 @@ struct LaunchRequest {
 struct CompareRequest {
   DevicePointer candidate = 0;
   DevicePointer reference = 0;
+  DevicePointer twin = 0;          ///< a double an element, or 0 for none
   DevicePointer conditioning = 0;  ///< a float an element, or 0 for none
   int64_t count = 0;               ///< elements
   DType dtype = DType::kFloat32;
@@ -89,9 +90,12 @@ class KernelRuntime {
   virtual Status FillBytes(Region region, uint8_t value) = 0;
   virtual Status Generate(DevicePointer to, const KoptDraw& draw) = 0;
   virtual Status Poison(DevicePointer to, int64_t count, DType dtype, int which) = 0;
-  /// Adds one perturbed run to the conditioning of each element.
+  /// `count` floats of `dtype` as doubles.
+  virtual Status Widen(DevicePointer to, DevicePointer from, int64_t count, DType dtype) = 0;
+  /// Adds one run, perturbed by `steps` ulps, to the conditioning of each element.
   virtual Status AddConditioning(DevicePointer conditioning, DevicePointer perturbed,
-                                 DevicePointer reference, int64_t count, DType dtype) = 0;
+                                 DevicePointer reference, int64_t count, DType dtype,
+                                 int steps) = 0;
   virtual Result<std::vector<KoptStats>> Compare(std::span<const CompareRequest> requests) = 0;
   /// A 64-bit checksum a region, of every byte and its place.
   virtual Result<std::vector<uint64_t>> Checksums(std::span<const Region> regions) = 0;

@@ -7,7 +7,9 @@
 #include <map>
 
 #include "device/data.h"
+#include "device/error_rule.h"
 #include "device/site_memory.h"
+#include "device/twin_reference.h"
 
 namespace kernelopt {
 namespace {
@@ -18,15 +20,6 @@ constexpr int64_t kSmallOutput = 256;
 /// The root mean square of four changes is far too small for one element in
 /// some thousands; before a value is called wrong there are this many times more.
 constexpr int kSecondLook = 5;
-
-struct Pool {
-  double sum_z2 = 0;
-  int64_t elements = 0;
-  int last_set = -1;
-  double Rms() const {
-    return elements > 0 ? std::sqrt(sum_z2 / static_cast<double>(elements)) : 0;
-  }
-};
 
 class Checker {
  public:
@@ -40,6 +33,7 @@ class Checker {
 
  private:
   struct Output {
+    double max_z = 0;  ///< allowed
     int storage = -1;
     int64_t count = 0;
     DType dtype = DType::kFloat32;
@@ -47,7 +41,14 @@ class Checker {
     Allocation conditioning;  ///< no bytes for integers
   };
 
+  /// False for a check that the job leaves out.
+  bool On(const char* check) const { return !job_.without.contains(check); }
+  bool HasTwin(const Output& output) const;
   Result<bool> RunSet(int set);
+  /// More perturbed runs, and limits that the baseline keeps itself.
+  Status LookCloser(const DataSet& data);
+  /// For the float outputs that have no twin.
+  Status AllocateConditioning();
   Status Launch(bool candidate);
   /// The baseline's run under `poison`; its outputs become the reference.
   Status MakeReference(const DataSet& data, int poison);
@@ -56,9 +57,14 @@ class Checker {
   /// A fresh run of the candidate under `poison` against the reference; false: a
   /// verdict was reached.
   Result<bool> RunCandidate(int set, int poison);
+  /// The run and the comparison alone.
+  Result<bool> LaunchCandidate(int set, int poison, std::vector<KoptStats>* found);
   Result<std::vector<uint64_t>> OutputChecksums();
-  /// Compares the outputs with the reference; false: a verdict was reached.
-  Result<bool> Compare(int set, int poison);
+  /// Of every output against its reference.
+  std::vector<CompareRequest> Requests(int poison) const;
+  /// Notes and judges what a comparison of the outputs found; false: a verdict was
+  /// reached.
+  Result<bool> Conclude(int set, int poison, const std::vector<KoptStats>& all);
   bool Judge(int set, const Output& output, const KoptStats& stats);
   /// Whether what must not change did not; false: a verdict was reached.
   Result<bool> CheckGuarded(int set, bool candidate);
@@ -74,12 +80,17 @@ class Checker {
   std::vector<Output> outputs_;
   std::vector<uint64_t> guarded_before_;
   bool perturbs_ = false;
+  DType perturbed_ = DType::kBFloat16;  ///< of the floats that are moved; float32 if any is
+  /// Conditioning and twin are of the data set at hand. Not where the first run of the
+  /// candidate equals the reference bit for bit, which needs no scale.
+  bool scaled_ = false;
   int perturbations_ = 0;  ///< runs that the conditioning is made of
   bool baseline_deterministic_ = true;
   bool refill_needed_ = false;  ///< a storage is both loaded and written
   bool has_poisoned_output_ = false;
   bool reporting_ = true;  ///< the first placement fills result_.sets
-  std::map<std::pair<int, DataFamily>, Pool> pools_;
+  std::map<std::pair<int, DataFamily>, ErrorPool> pools_;
+  std::unique_ptr<TwinReference> twin_;
   double worst_z_ = -1;
 };
 
@@ -115,6 +126,7 @@ Status Checker::Prepare() {
     const bool is_float = KoptIsFloat(static_cast<int>(spec.dtype));
     if (spec.role == StorageRole::kData && is_float && spec.contents_path.empty()) {
       perturbs_ = !job_.rule.bitwise && job_.rule.perturbations > 0;
+      if (SizeOf(spec.dtype) >= 4) perturbed_ = spec.dtype;
     }
     if (!spec.written || spec.bytes == 0) continue;
     if (spec.role == StorageRole::kPoison) has_poisoned_output_ = true;
@@ -131,13 +143,33 @@ Status Checker::Prepare() {
     const int64_t bytes = output.count * SizeOf(output.dtype);
     output.reference = KOPT_TRY(runtime_.Allocate(bytes, Placement::kMiddle));
   }
-  if (perturbs_) {
-    for (Output& output : outputs_) {
-      if (!KoptIsFloat(static_cast<int>(output.dtype))) continue;
-      output.conditioning = KOPT_TRY(runtime_.Allocate(4 * output.count, Placement::kMiddle));
+  if (job_.twin && !job_.rule.bitwise) {
+    auto twin = TwinReference::Create(runtime_, *job_.twin, job_.site);
+    if (twin) {
+      twin_ = std::move(*twin);
+    } else if (twin.error().code != "out_of_memory") {
+      return std::unexpected(Blame(std::move(twin).error(), false));
     }
+    result_.has_twin = twin_ != nullptr;
+  }
+  return AllocateConditioning();
+}
+
+Status Checker::AllocateConditioning() {
+  if (!perturbs_) return {};
+  for (Output& output : outputs_) {
+    const bool has_twin = twin_ != nullptr && output.dtype != DType::kFloat64;
+    if (!KoptIsFloat(static_cast<int>(output.dtype)) || has_twin) continue;
+    if (output.conditioning.storage.bytes > 0) continue;
+    output.conditioning = KOPT_TRY(runtime_.Allocate(4 * output.count, Placement::kMiddle));
   }
   return {};
+}
+
+bool Checker::HasTwin(const Output& output) const {
+  // The twin of a float64 result is no more exact than the result.
+  return scaled_ && twin_ != nullptr && twin_->values(output.storage) != 0 &&
+         output.dtype != DType::kFloat64;
 }
 
 Status Checker::Launch(bool candidate) {
@@ -172,6 +204,10 @@ Status Checker::MakeReference(const DataSet& data, int poison) {
 Status Checker::MakeConditioning(const DataSet& data, int runs) {
   if (!perturbs_) return {};
   perturbations_ = runs;
+  if (std::ranges::none_of(outputs_,
+                           [](const Output& o) { return o.conditioning.storage.bytes > 0; })) {
+    return {};
+  }
   for (const Output& output : outputs_) {
     if (output.conditioning.storage.bytes > 0) {
       KOPT_CHECK_OK(runtime_.FillBytes(output.conditioning.storage, 0));
@@ -184,8 +220,30 @@ Status Checker::MakeConditioning(const DataSet& data, int runs) {
       if (output.conditioning.storage.bytes == 0) continue;
       KOPT_CHECK_OK(runtime_.AddConditioning(
           output.conditioning.storage.pointer, memory_->storage(output.storage).pointer,
-          output.reference.storage.pointer, output.count, output.dtype));
+          output.reference.storage.pointer, output.count, output.dtype,
+          KoptSteps(static_cast<int>(perturbed_), run)));
     }
+  }
+  return {};
+}
+
+Status Checker::LookCloser(const DataSet& data) {
+  const int runs = kSecondLook * job_.rule.perturbations;
+  KOPT_CHECK_OK(MakeConditioning(data, runs));
+  std::vector<double> own(outputs_.size(), INFINITY);
+  // The smaller of two: one element that happens to jump must not lift the limit.
+  int run = runs;
+  for (int i = 0; i < 2; ++i) {
+    do ++run;
+    while (KoptSteps(static_cast<int>(perturbed_), run) != 1);
+    KOPT_CHECK_OK(memory_->Prepare(data, 0, run));
+    KOPT_CHECK_OK(Launch(false));
+    const std::vector<KoptStats> all = KOPT_TRY(runtime_.Compare(Requests(0)));
+    for (size_t o = 0; o < own.size(); ++o) own[o] = std::min(own[o], all[o].max_z);
+  }
+  const ErrorRule& rule = job_.rule;
+  for (size_t o = 0; o < own.size(); ++o) {
+    outputs_[o].max_z = std::max(rule.max_z, std::min(rule.own_factor * own[o] + 1, rule.most_z));
   }
   return {};
 }
@@ -211,6 +269,7 @@ Result<bool> Checker::CheckGuarded(int set, bool candidate) {
   for (size_t i = 0; i < after.size(); ++i) {
     if (after[i] == guarded_before_[i]) continue;
     const int storage = memory_->GuardedStorage(i);
+    if (!On(memory_->GuardedIsCanary(i) ? "wrote_outside" : "changed_input")) continue;
     if (memory_->GuardedIsCanary(i)) {
       Reject("wrote_outside", set, storage, -1,
              fmt::format("the {} wrote outside storage {}", candidate ? "candidate" : "baseline",
@@ -240,10 +299,15 @@ Status Checker::ReadWorst(const Output& output, int64_t index) {
   const int dtype = static_cast<int>(output.dtype);
   if (KoptIsFloat(dtype) && KoptIsFinite(reference, dtype)) {
     float conditioning = 0;
-    if (output.conditioning.storage.bytes > 0) {
-      KOPT_CHECK_OK(runtime_.CopyToHost(
-          &conditioning, output.conditioning.storage.pointer + 4 * static_cast<uint64_t>(index),
-          4));
+    DevicePointer sums = output.conditioning.storage.pointer;
+    if (HasTwin(output)) {
+      const DevicePointer twin = twin_->values(output.storage) + 8 * static_cast<uint64_t>(index);
+      KOPT_CHECK_OK(runtime_.CopyToHost(&result_.worst_reference, twin, 8));
+      reference = KoptEncode(result_.worst_reference, dtype);
+      sums = twin_->conditioning(output.storage);
+    }
+    if (sums != 0) {
+      KOPT_CHECK_OK(runtime_.CopyToHost(&conditioning, sums + 4 * static_cast<uint64_t>(index), 4));
     }
     result_.worst_scale = KoptScale(reference, dtype, conditioning, perturbations_);
   }
@@ -256,61 +320,77 @@ bool Checker::Judge(int set, const Output& output, const KoptStats& stats) {
   const bool is_float = KoptIsFloat(static_cast<int>(output.dtype));
   // A narrow integer can hold the poison's bits by chance: the reason is that
   // of most elements.
-  if (stats.not_written > 0 && (is_float || 2 * stats.not_written > stats.bad_integer)) {
+  if (On("not_written") && stats.not_written > 0 &&
+      (is_float || 2 * stats.not_written > stats.bad_integer)) {
     Reject("not_written", set, storage, stats.first_not_written,
            fmt::format("{} elements of storage {} that the compiler's kernel writes were not "
                        "written",
                        stats.not_written, storage));
     return false;
   }
-  if (stats.extra > 0 && (is_float || 2 * stats.extra > stats.bad_integer)) {
+  if (On("wrote_outside") && stats.extra > 0 && (is_float || 2 * stats.extra > stats.bad_integer)) {
     Reject("wrote_outside", set, storage, stats.first_extra,
            fmt::format("{} elements of storage {} that the compiler's kernel leaves alone were "
                        "written",
                        stats.extra, storage));
     return false;
   }
-  if (stats.bad_integer > 0) {
+  if (On("wrong_integer") && stats.bad_integer > 0) {
     Reject("wrong_integer", set, storage, stats.first_bad_integer,
            fmt::format("{} elements of storage {} differ, wanted equal ones for {}",
                        stats.bad_integer, storage, ToString(output.dtype)));
     return false;
   }
-  if (stats.bad_class > 0) {
+  if (On("wrong_nonfinite") && stats.bad_class > 0) {
     Reject("wrong_nonfinite", set, storage, stats.first_bad_class,
            fmt::format("{} elements of storage {} are NaN or infinite on one side only",
                        stats.bad_class, storage));
     return false;
   }
-  if (job_.rule.bitwise && stats.differing > 0) {
+  if (On("wrong_value") && job_.rule.bitwise && stats.differing > 0) {
     Reject("wrong_value", set, storage, stats.first_differing,
            fmt::format("{} elements of storage {} differ, wanted equal bits", stats.differing,
                        storage));
     return false;
   }
-  if (!(stats.max_z <= job_.rule.max_z)) {
+  if (!On("wrong_value")) return true;
+  if (stats.bad_aside > 0) {
+    Reject("wrong_value", set, storage, stats.first_bad_aside,
+           fmt::format("an element of storage {} is near neither the compiler's value nor the "
+                       "exact one",
+                       storage));
+    return false;
+  }
+  if (!HasTwin(output) && !(stats.max_z <= output.max_z)) {
     Reject("wrong_value", set, storage, stats.max_index,
            fmt::format("an element of storage {} is {:.3g} scales off, wanted at most {:.3g}",
-                       storage, stats.max_z, job_.rule.max_z));
+                       storage, stats.max_z, output.max_z));
     return false;
   }
   return true;
 }
 
-Result<bool> Checker::Compare(int set, int poison) {
+std::vector<CompareRequest> Checker::Requests(int poison) const {
   std::vector<CompareRequest> requests;
   for (const Output& output : outputs_) {
     const StorageSpec& spec = job_.site.storages[static_cast<size_t>(output.storage)];
     CompareRequest& request = requests.emplace_back();
     request.candidate = memory_->storage(output.storage).pointer;
     request.reference = output.reference.storage.pointer;
-    request.conditioning = output.conditioning.storage.pointer;
+    if (scaled_) request.conditioning = output.conditioning.storage.pointer;
+    if (HasTwin(output)) {
+      request.twin = twin_->values(output.storage);
+      request.conditioning = twin_->conditioning(output.storage);
+    }
     request.count = output.count;
     request.dtype = output.dtype;
     request.perturbations = perturbations_;
     request.poison = spec.role == StorageRole::kPoison ? poison : -1;
   }
-  const std::vector<KoptStats> all = KOPT_TRY(runtime_.Compare(requests));
+  return requests;
+}
+
+Result<bool> Checker::Conclude(int set, int poison, const std::vector<KoptStats>& all) {
   KoptStats total;
   KoptClearStats(&total);
   DataSetResult shown;
@@ -320,8 +400,12 @@ Result<bool> Checker::Compare(int set, int poison) {
   shown.bitwise_equal = total.differing == 0;
   shown.max_z = total.max_z;
   shown.elements = total.compared;
-  shown.rms_z =
-      total.compared > 0 ? std::sqrt(total.sum_z2 / static_cast<double>(total.compared)) : 0;
+  shown.aside = total.aside;
+  ErrorPool of_set;
+  of_set.Add(total, set);
+  shown.rms_z = of_set.Rms();
+  shown.own_max_z = of_set.own_max_z;
+  shown.own_rms_z = of_set.OwnRms();
   if (reporting_) {
     if (poison == 0) {
       result_.sets.push_back(shown);
@@ -346,21 +430,25 @@ Result<bool> Checker::Compare(int set, int poison) {
       result_.worst_set = set;
       KOPT_CHECK_OK(ReadWorst(output, all[i].max_index));
     }
-    if (shown.counted && all[i].compared > 0) {
-      Pool& pool = pools_[{output.storage, shown.data.family}];
-      pool.sum_z2 += all[i].sum_z2;
-      pool.elements += all[i].compared;
-      pool.last_set = set;
+    if (shown.counted && scaled_ && all[i].compared > 0) {
+      pools_[{output.storage, shown.data.family}].Add(all[i], set);
     }
   }
   return true;
 }
 
-Result<bool> Checker::RunCandidate(int set, int poison) {
+Result<bool> Checker::LaunchCandidate(int set, int poison, std::vector<KoptStats>* found) {
   KOPT_CHECK_OK(memory_->Prepare(job_.data[static_cast<size_t>(set)], poison));
   KOPT_CHECK_OK(Launch(true));
   if (!KOPT_TRY(CheckGuarded(set, true))) return false;
-  return Compare(set, poison);
+  *found = KOPT_TRY(runtime_.Compare(Requests(poison)));
+  return true;
+}
+
+Result<bool> Checker::RunCandidate(int set, int poison) {
+  std::vector<KoptStats> found;
+  if (!KOPT_TRY(LaunchCandidate(set, poison, &found))) return false;
+  return Conclude(set, poison, found);
 }
 
 Result<bool> Checker::RunSet(int set) {
@@ -374,18 +462,30 @@ Result<bool> Checker::RunSet(int set) {
       if (KOPT_TRY(OutputChecksums()) != first) baseline_deterministic_ = false;
     }
   }
-  KOPT_CHECK_OK(MakeConditioning(data, job_.rule.perturbations));
+  for (Output& output : outputs_) output.max_z = job_.rule.max_z;
+  scaled_ = false;
 
   const auto unsteady = [&](std::string message) {
     Reject("not_deterministic", set, -1, -1, std::move(message));
     return false;
   };
-  bool right = KOPT_TRY(RunCandidate(set, 0));
-  if (!right && result_.reason == "wrong_value" && perturbs_) {
+  std::vector<KoptStats> found;
+  if (!KOPT_TRY(LaunchCandidate(set, 0, &found))) return false;
+  if (std::ranges::any_of(found, [](const KoptStats& stats) { return stats.differing > 0; })) {
+    KOPT_CHECK_OK(MakeConditioning(data, job_.rule.perturbations));
+    if (twin_ != nullptr) {
+      auto status = twin_->Run(*memory_, data, perturbs_ ? job_.rule.perturbations : 0, perturbed_);
+      if (!status) return std::unexpected(Blame(std::move(status).error(), false));
+    }
+    scaled_ = true;
+    if (!KOPT_TRY(LaunchCandidate(set, 0, &found))) return false;
+  }
+  bool right = KOPT_TRY(Conclude(set, 0, found));
+  if (!right && result_.reason == "wrong_value" && scaled_ && perturbs_ && twin_ == nullptr) {
     if (reporting_) result_.sets.pop_back();
     result_.reason = "ok";
     result_.message.clear();
-    KOPT_CHECK_OK(MakeConditioning(data, kSecondLook * job_.rule.perturbations));
+    KOPT_CHECK_OK(LookCloser(data));
     right = KOPT_TRY(RunCandidate(set, 0));
   }
   if (!right) return false;
@@ -394,15 +494,15 @@ Result<bool> Checker::RunSet(int set) {
     KOPT_CHECK_OK(memory_->Prepare(data, 0));
     KOPT_CHECK_OK(Launch(true));
     if (!KOPT_TRY(CheckGuarded(set, true))) return false;
-    if (KOPT_TRY(OutputChecksums()) != first && baseline_deterministic_) {
+    if (On("repeats") && KOPT_TRY(OutputChecksums()) != first && baseline_deterministic_) {
       return unsteady("two runs of the candidate on the same data differ");
     }
   }
-  if (has_poisoned_output_) {
+  if (has_poisoned_output_ && On("second_poison")) {
     KOPT_CHECK_OK(MakeReference(data, 1));
     if (!KOPT_TRY(RunCandidate(set, 1))) return false;
   }
-  if (!refill_needed_ && baseline_deterministic_) {
+  if (!refill_needed_ && baseline_deterministic_ && On("back_to_back")) {
     const std::vector<uint64_t> before = KOPT_TRY(OutputChecksums());
     KOPT_CHECK_OK(runtime_.Launch({candidate_, memory_->Arguments()}));
     KOPT_CHECK_OK(Launch(true));
@@ -416,7 +516,14 @@ Result<bool> Checker::RunSet(int set) {
 
 Result<bool> Checker::RunPlacement(Placement placement) {
   memory_.reset();
-  memory_ = KOPT_TRY(SiteMemory::Create(runtime_, job_.site, placement));
+  auto memory = SiteMemory::Create(runtime_, job_.site, placement);
+  if (!memory && memory.error().code == "out_of_memory" && twin_ != nullptr) {
+    twin_.reset();
+    result_.has_twin = false;
+    KOPT_CHECK_OK(AllocateConditioning());
+    memory = SiteMemory::Create(runtime_, job_.site, placement);
+  }
+  memory_ = KOPT_TRY(std::move(memory));
   for (int set = 0; set < static_cast<int>(job_.data.size()); ++set) {
     if (!KOPT_TRY(RunSet(set))) return false;
   }
@@ -436,19 +543,16 @@ Result<CheckResult> Checker::Finish() {
         "compared";
     return result_;
   }
-  if (job_.rule.bitwise) return result_;
-  std::map<int, Pool> all_families;
-  for (const auto& [key, pool] : pools_) {
-    Pool& all = all_families[key.first];
-    all.sum_z2 += pool.sum_z2;
-    all.elements += pool.elements;
-    all.last_set = pool.last_set;
-  }
-  const auto judge = [&](int storage, const Pool& pool) {
-    if (!result_.ok() || pool.Rms() <= job_.rule.max_rms) return;
+  if (job_.rule.bitwise || !On("wrong_value")) return result_;
+  std::map<int, ErrorPool> all_families;
+  for (const auto& [key, pool] : pools_) all_families[key.first].Add(pool);
+  const auto judge = [&](int storage, const ErrorPool& pool) {
+    if (!result_.ok()) return;
+    const auto output = std::ranges::find(outputs_, storage, &Output::storage);
+    const std::string violation = Violation(pool, job_.rule, HasTwin(*output), On("exact"));
+    if (violation.empty()) return;
     Reject("wrong_value", pool.last_set, storage, result_.worst_index,
-           fmt::format("storage {} is {:.3g} scales off in the mean, wanted at most {:.3g}",
-                       storage, pool.Rms(), job_.rule.max_rms));
+           fmt::format("storage {} {}", storage, violation));
   };
   for (const auto& [key, pool] : pools_) {
     if (pool.elements >= kSmallOutput) judge(key.first, pool);

@@ -196,6 +196,157 @@ TEST_F(RunnerTest, SumsInAnotherOrderPass) {
   EXPECT_EQ(Check(sum(5, 7, 3)).reason, "wrong_value");
 }
 
+// Where an ulp makes the compiler's kernel jump by some scales, so may ours, whatever
+// the jump's height; an error of many scales stays one.
+TEST_F(RunnerTest, TheCompilersOwnJumpsWidenTheLimit) {
+  constexpr int kElements = 4096;
+  constexpr float kUlp = 0x1p-23F;  // of the results, which are in [1, 2)
+  job_.site.storages.resize(2);
+  job_.site.arguments.resize(2);
+  for (StorageSpec& storage : job_.site.storages) storage.bytes = 4 * kElements;
+  job_.data = {{DataFamily::kUniform, 0, false}};
+  const auto kernel = [](float jump, float off) {
+    return [=](const HostLaunch& launch) {
+      bool is_first = true;
+      for (int i = 0; i < kElements; ++i) {
+        const float x = launch.Pointer<float>(0)[i];
+        const uint32_t low = std::bit_cast<uint32_t>(x) % 64;
+        launch.Pointer<float>(1)[i] = 1 + x / 2 + (low == 1 ? jump : 0);
+        if (low != 9 || !is_first) continue;  // 9: no perturbation makes it jump
+        launch.Pointer<float>(1)[i] += off;
+        is_first = false;
+      }
+      return true;
+    };
+  };
+  runtime_.Register("baseline", kernel(0, 0));
+  EXPECT_EQ(Check(kernel(0, 12 * kUlp)).reason, "wrong_value");
+  runtime_.Register("baseline", kernel(30 * kUlp, 0));
+  EXPECT_EQ(Check(kernel(30 * kUlp, 12 * kUlp)).reason, "ok");
+  runtime_.Register("baseline", kernel(1, 0));
+  EXPECT_EQ(Check(kernel(1, 12 * kUlp)).reason, "ok");
+  EXPECT_EQ(Check(kernel(1, 40 * kUlp)).reason, "wrong_value");
+}
+
+/// Rows of 24 values that cancel, summed in some order, in float or (the twin) double.
+class TwinTest : public RunnerTest {
+ protected:
+  static constexpr int kRows = 1500, kColumns = 24;
+
+  TwinTest() {
+    job_.site.storages.resize(2);
+    job_.site.arguments.resize(2);
+    job_.site.storages[0].bytes = 4 * kRows * kColumns;
+    job_.site.storages[1].bytes = 4 * kRows;
+    job_.data = {{DataFamily::kCancelling, 1337, false},
+                 {DataFamily::kCancelling, 42, false},
+                 {DataFamily::kNormal, 0, false}};
+    job_.twin = Program();
+    job_.twin->record.entry = "twin";
+    runtime_.Register("baseline", Sum<float>(0, 1));
+    runtime_.Register("twin", Sum<double>(0, 1));
+  }
+
+  template <typename T>
+  static HostRuntime::Kernel Sum(int first, int step,
+                                 std::function<T(int row, T sum)> change = {}) {
+    return [=](const HostLaunch& launch) {
+      for (int row = 0; row < kRows; ++row) {
+        T total = 0;
+        for (int k = 0; k < kColumns; ++k) {
+          total += launch.Pointer<float>(0)[row * kColumns + (first + k * step) % kColumns];
+        }
+        launch.Pointer<T>(1)[row] = change ? change(row, total) : total;
+      }
+      return true;
+    };
+  }
+};
+
+TEST_F(TwinTest, OtherOrdersAndMoreExactOnesPass) {
+  const CheckResult other = Check(Sum<float>(5, 7));
+  EXPECT_EQ(other.reason, "ok") << other.message;
+  ASSERT_EQ(other.sets.size(), 3u);
+  EXPECT_GT(other.sets[0].own_rms_z, 0);
+  EXPECT_GT(other.sets[0].own_max_z, other.sets[0].own_rms_z);
+  const CheckResult exact = Check([](const HostLaunch& launch) {
+    for (int row = 0; row < kRows; ++row) {
+      double total = 0;
+      for (int k = 0; k < kColumns; ++k) total += launch.Pointer<float>(0)[row * kColumns + k];
+      launch.Pointer<float>(1)[row] = static_cast<float>(total);
+    }
+    return true;
+  });
+  EXPECT_EQ(exact.reason, "ok") << exact.message;
+  EXPECT_LT(exact.sets[0].rms_z, exact.sets[0].own_rms_z);
+}
+
+TEST_F(TwinTest, FaultsOfOneRowAndOfAllAreFound) {
+  EXPECT_EQ(
+      Check(Sum<float>(0, 1, [](int row, float sum) { return row == 700 ? sum + 1 : sum; })).reason,
+      "wrong_value");
+  EXPECT_EQ(Check(Sum<float>(0, 1, [](int, float sum) { return sum * (1 + 1e-5F); })).reason,
+            "wrong_value");
+}
+
+TEST_F(TwinTest, WhereTheCompilersKernelIsFarFromTheTwinOneOfBothIsRight) {
+  // The compiler's kernel takes the other branch in one row.
+  runtime_.Register("baseline",
+                    Sum<float>(0, 1, [](int row, float sum) { return row == 7 ? 100 : sum; }));
+  const auto row_seven = [this](float value) {
+    return Check(Sum<float>(5, 7, [=](int row, float sum) { return row == 7 ? value : sum; }));
+  };
+  const CheckResult as_compiler = row_seven(100);
+  EXPECT_EQ(as_compiler.reason, "ok") << as_compiler.message;
+  EXPECT_EQ(as_compiler.sets[0].aside, 1);
+  EXPECT_EQ(Check(Sum<float>(5, 7)).reason, "ok");  // as the twin
+  EXPECT_EQ(row_seven(50).reason, "wrong_value");
+}
+
+TEST_F(TwinTest, IsLeftOutWhereItDoesNotFit) {
+  std::vector<std::string> ends;
+  for (int64_t kib = 128; kib <= 2048; kib += 32) {
+    HostRuntime runtime(kib << 10);
+    runtime.Register("baseline", Sum<float>(0, 1));
+    runtime.Register("candidate", Sum<float>(5, 7));
+    runtime.Register("twin", Sum<double>(0, 1));
+    const auto result = RunCheck(runtime, job_);
+    EXPECT_EQ(runtime.allocated_bytes(), 0);
+    const std::string end = !result            ? result.error().code
+                            : !result->ok()    ? result->reason
+                            : result->has_twin ? "with"
+                                               : "without";
+    if (ends.empty() || ends.back() != end) ends.push_back(end);
+  }
+  EXPECT_THAT(ends, testing::ElementsAre("out_of_memory", "without", "with"));
+}
+
+TEST_F(TwinTest, StoragesThatAreReadAndWrittenAreWidenedAtTheirOffsets) {
+  // out[4:] = 3 * out[4:] + x, in place.
+  job_.site.storages[0].bytes = 4 * 1000;
+  job_.site.storages[1].bytes = 4 * 1004;
+  job_.site.storages[1].role = StorageRole::kData;
+  job_.site.arguments[1].byte_offset = 16;
+  const auto update = [](auto zero, bool added_first = false) {
+    using T = decltype(zero);
+    return [=](const HostLaunch& launch) {
+      for (int i = 0; i < 1000; ++i) {
+        T* out = launch.Pointer<T>(1);
+        const T x = static_cast<T>(launch.Pointer<float>(0)[i]);
+        out[i] = added_first ? out[i] + (out[i] + (out[i] + x)) : 3 * out[i] + x;
+      }
+      return true;
+    };
+  };
+  runtime_.Register("baseline", update(float()));
+  runtime_.Register("twin", update(double()));
+  const CheckResult same = Check(update(float(), true));
+  EXPECT_EQ(same.reason, "ok") << same.message;
+  EXPECT_GT(same.sets[0].own_max_z, 0);
+  EXPECT_LT(same.sets[0].own_max_z, 2);
+  EXPECT_EQ(same.sets[0].aside, 0);
+}
+
 TEST_F(RunnerTest, NothingCountsWhereTheReferenceIsNotFinite) {
   runtime_.Register("baseline", [](const HostLaunch& launch) {
     Apply(launch, kWritten, INFINITY);

@@ -35,14 +35,8 @@ std::string Describe(const DataSet& data) {
                      data.in_envelope ? " in the observed envelope" : "");
 }
 
-Result<CheckJob> MakeJob(const KernelPair& pair, const BuiltSite& site, const KernelRule& rule) {
-  CheckJob job;
-  job.site = site.site;
-  job.baseline = KOPT_TRY(ProgramAt(*pair.kernel, pair.baseline_config, *pair.baseline, site));
-  job.candidate = KOPT_TRY(ProgramAt(*pair.kernel, pair.candidate_config, *pair.candidate, site));
-  job.rule = rule.error;
-  job.time_limit_ms = rule.time_limit_ms;
-  return job;
+bool IsWithout(const KernelRule& rule, DataFamily family) {
+  return rule.without.contains(std::string(ToString(family)));
 }
 
 /// The rejection for a check that failed: which site, data set and element.
@@ -73,7 +67,9 @@ Verdict Failed(const CheckJob& job, const CheckResult& result) {
 struct FamilySummary {
   int sets = 0, counted = 0;
   bool bitwise = true;
-  double max_z = 0, rms_z = 0;
+  bool has_twin = false;
+  double max_z = 0, rms_z = 0, own_max_z = 0, own_rms_z = 0;
+  int64_t aside = 0;
 };
 
 void Add(const CheckResult& result, std::map<std::string, FamilySummary>* families) {
@@ -85,17 +81,21 @@ void Add(const CheckResult& result, std::map<std::string, FamilySummary>* famili
     if (!set.counted) continue;
     family.max_z = std::max(family.max_z, set.max_z);
     family.rms_z = std::max(family.rms_z, set.rms_z);
+    family.own_max_z = std::max(family.own_max_z, set.own_max_z);
+    family.own_rms_z = std::max(family.own_rms_z, set.own_rms_z);
+    family.aside += set.aside;
+    family.has_twin = result.has_twin;
   }
 }
 
 Json ToJson(const std::map<std::string, FamilySummary>& families) {
   Json json = Json::object();
   for (const auto& [name, family] : families) {
-    json[name] = {{"sets", family.sets},
-                  {"counted", family.counted},
-                  {"bitwise", family.bitwise},
-                  {"max_z", family.max_z},
-                  {"rms_z", family.rms_z}};
+    json[name] = {{"sets", family.sets},           {"counted", family.counted},
+                  {"bitwise", family.bitwise},     {"max_z", family.max_z},
+                  {"rms_z", family.rms_z},         {"has_twin", family.has_twin},
+                  {"own_max_z", family.own_max_z}, {"own_rms_z", family.own_rms_z},
+                  {"aside", family.aside}};
   }
   return json;
 }
@@ -111,6 +111,18 @@ std::string SiteIdentity(const BuiltSite& site) {
 }
 
 }  // namespace
+
+Result<CheckJob> MakeCheckJob(const KernelPair& pair, const BuiltSite& site,
+                              const KernelRule& rule) {
+  CheckJob job;
+  job.site = site.site;
+  job.baseline = KOPT_TRY(ProgramAt(*pair.kernel, pair.baseline_config, *pair.baseline, site));
+  job.candidate = KOPT_TRY(ProgramAt(*pair.kernel, pair.candidate_config, *pair.candidate, site));
+  job.rule = rule.error;
+  job.time_limit_ms = rule.time_limit_ms;
+  job.without = rule.without;
+  return job;
+}
 
 std::vector<DataSet> ScreenData(const Site& site) {
   return {{DataFamily::kNormal, 0, false},
@@ -144,9 +156,10 @@ Verdict JudgeFailure(Gate gate, const Error& error) {
 
 Verdict ScreenKernel(Judge& judge, const KernelPair& pair, const std::vector<BuiltSite>& sites,
                      const KernelRule& rule) {
-  auto job = MakeJob(pair, sites.front(), rule);
+  auto job = MakeCheckJob(pair, sites.front(), rule);
   if (!job) return JudgeFailure(Gate::kKernel, job.error());
   job->data = ScreenData(job->site);
+  std::erase_if(job->data, [&](const DataSet& data) { return IsWithout(rule, data.family); });
   auto result = judge.Check(*job);
   if (!result) return JudgeFailure(Gate::kKernel, result.error());
   if (!result->ok()) return Failed(*job, *result);
@@ -159,8 +172,8 @@ Verdict ScreenKernel(Judge& judge, const KernelPair& pair, const std::vector<Bui
                 DumpJson(evidence));
 }
 
-Verdict CertifyKernel(Judge& judge, const KernelPair& pair, const std::vector<BuiltSite>& sites,
-                      const KernelRule& rule) {
+Verdict CertifyKernel(Judge& judge, const KernelPair& pair, TwinMaker& twins,
+                      const std::vector<BuiltSite>& sites, const KernelRule& rule) {
   Json evidence = {{"bitwise", true}, {"sites", Json::array()}};
   std::set<std::string> seen;
   bool bitwise = true;
@@ -168,12 +181,18 @@ Verdict CertifyKernel(Judge& judge, const KernelPair& pair, const std::vector<Bu
   double max_z = 0;
   for (const BuiltSite& site : sites) {
     if (!seen.insert(SiteIdentity(site)).second) continue;
-    auto job = MakeJob(pair, site, rule);
+    auto job = MakeCheckJob(pair, site, rule);
     if (!job) return JudgeFailure(Gate::kKernel, job.error());
+    auto twin = twins.At(site);
+    if (!twin) return Reject(Gate::kKernel, twin.error().code, twin.error().ToString());
+    job->twin = std::move(*twin);
     // One job a family: each has its own time limit.
     std::map<DataFamily, std::vector<DataSet>> by_family;
-    for (const DataSet& data : CertifyData(site.site)) by_family[data.family].push_back(data);
+    for (const DataSet& data : CertifyData(site.site)) {
+      if (!IsWithout(rule, data.family)) by_family[data.family].push_back(data);
+    }
     for (bool guard_pages : {false, true}) {
+      if (guard_pages && rule.without.contains("guard_pages")) continue;
       job->guard_pages = guard_pages;
       std::map<std::string, FamilySummary> families;
       size_t counted = 0;

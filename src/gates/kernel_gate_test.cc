@@ -12,6 +12,7 @@
 namespace kernelopt {
 namespace {
 
+using testing::FakeCompiler;
 using testing::FakeJudge;
 using ::testing::HasSubstr;
 
@@ -23,6 +24,7 @@ class KernelGateTest : public ::testing::Test {
     LaunchConfig config;
     config.constexprs = {{"XBLOCK", 64}};
     pair_ = {&kernel_, config, config, &compiled_, &compiled_};
+    compiled_.ttir_path = KERNELOPT_SOURCE_DIR "/src/ttir/testdata/pointwise.ttir";
     BuiltSite site;
     site.site.name = "site 1";
     site.numels = {{"xnumel", 100}};
@@ -33,6 +35,8 @@ class KernelGateTest : public ::testing::Test {
   Kernel kernel_;
   CompileOutput compiled_;
   KernelPair pair_;
+  FakeCompiler compiler_;
+  TwinMaker twins_{kernel_, pair_.baseline_config, compiled_, 90, compiler_};
   std::vector<BuiltSite> sites_;
   FakeJudge judge_;
   KernelRule rule_;
@@ -64,7 +68,7 @@ TEST_F(KernelGateTest, JudgesEqualSitesOnceAndOthersEach) {
   sites_.push_back(sites_[0]);
   sites_[2].site.name = "site 3";
   sites_[2].site.storages[0].bytes = 64;
-  Verdict verdict = CertifyKernel(judge_, pair_, sites_, rule_);
+  Verdict verdict = CertifyKernel(judge_, pair_, twins_, sites_, rule_);
   EXPECT_TRUE(verdict.accepted) << verdict.message;
   EXPECT_TRUE(IsBitwise(verdict));
   EXPECT_THAT(verdict.message, HasSubstr("108 data sets at 2 sites"));
@@ -82,7 +86,7 @@ TEST_F(KernelGateTest, AFaultAtTheLastSiteIsFoundAndNamed) {
       return FakeJudge::FailingCheck("wrong_nonfinite", 2, 63);
     return FakeJudge::PassingCheck(job);
   };
-  Verdict verdict = CertifyKernel(judge_, pair_, sites_, rule_);
+  Verdict verdict = CertifyKernel(judge_, pair_, twins_, sites_, rule_);
   EXPECT_EQ(verdict.reason, "wrong_nonfinite");
   EXPECT_THAT(verdict.message, HasSubstr("site 2, special seed 1337, storage 0 element 63"));
   auto evidence = ParseJson(verdict.evidence, "evidence");
@@ -100,9 +104,22 @@ TEST_F(KernelGateTest, FamiliesThatDontCountAreLeftOutButNotAll) {
     if (!counted.contains(job.data[0].family)) result.reason = "nothing_counted";
     return result;
   };
-  EXPECT_TRUE(CertifyKernel(judge_, pair_, sites_, rule_).accepted);
+  EXPECT_TRUE(CertifyKernel(judge_, pair_, twins_, sites_, rule_).accepted);
   counted.erase(DataFamily::kTies);
-  EXPECT_EQ(CertifyKernel(judge_, pair_, sites_, rule_).reason, "nothing_counted");
+  EXPECT_EQ(CertifyKernel(judge_, pair_, twins_, sites_, rule_).reason, "nothing_counted");
+}
+
+TEST_F(KernelGateTest, EveryJobHasTheTwinAndAKernelWithoutOneIsRejected) {
+  EXPECT_TRUE(CertifyKernel(judge_, pair_, twins_, sites_, rule_).accepted);
+  ASSERT_FALSE(judge_.checks.empty());
+  for (const CheckJob& job : judge_.checks) EXPECT_TRUE(job.twin);
+  compiler_.fail = [](const CompileRequest&) {
+    return Error{ErrorKind::kUsage, "compile_error", "too many registers", "k"};
+  };
+  TwinMaker none(kernel_, pair_.baseline_config, compiled_, 90, compiler_);
+  Verdict verdict = CertifyKernel(judge_, pair_, none, sites_, rule_);
+  EXPECT_EQ(verdict.reason, "no_twin");
+  EXPECT_THAT(verdict.message, HasSubstr("too many registers"));
 }
 
 TEST_F(KernelGateTest, NamesTheJudgesErrors) {
@@ -115,7 +132,7 @@ TEST_F(KernelGateTest, NamesTheJudgesErrors) {
     judge_.check = [code = code](const CheckJob&) -> Result<CheckResult> {
       return Fail(ErrorKind::kEnvironment, code, "it failed");
     };
-    EXPECT_EQ(CertifyKernel(judge_, pair_, sites_, rule_).reason, reason);
+    EXPECT_EQ(CertifyKernel(judge_, pair_, twins_, sites_, rule_).reason, reason);
     EXPECT_EQ(ScreenKernel(judge_, pair_, sites_, rule_).reason, reason);
   }
 }

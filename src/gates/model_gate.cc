@@ -30,6 +30,7 @@ Json ToJson(const InSituComparison& launch) {
           {"launches", launch.launches},
           {"bitwise_equal", launch.bitwise_equal},
           {"max_z", launch.max_z},
+          {"own_z", launch.own_z},
           {"rms_z", launch.rms_z},
           {"integer_mismatches", launch.integer_mismatches},
           {"nonfinite_mismatches", launch.nonfinite_mismatches},
@@ -138,7 +139,7 @@ Finding JudgeTensor(const ModelCheck& check, const ModelRule& rule,
 
 /// The rule for the launches of one swapped kernel inside the model.
 Finding JudgeInSitu(const ModelRule& rule, const InSituComparison& launch) {
-  if (launch.launches == 0)
+  if (launch.launches <= launch.skipped)
     return {"not_in_situ", fmt::format("no launch of {} was compared", launch.kernel)};
   if (launch.integer_mismatches > 0 || launch.nonfinite_mismatches > 0) {
     return {"wrong_in_situ",
@@ -147,22 +148,30 @@ Finding JudgeInSitu(const ModelRule& rule, const InSituComparison& launch) {
                         launch.kernel, launch.integer_mismatches, launch.nonfinite_mismatches)};
   }
   if (launch.bitwise_equal) return {};
-  if (!Within(launch.rms_z, rule.in_situ_rms) || !Within(launch.max_z, rule.in_situ_max)) {
-    return {
-        "wrong_in_situ",
-        fmt::format("{} differs from the compiler's kernel on the model's data by {:.3g} "
-                    "scales RMS and {:.3g} at most, allowed {} and {}",
-                    launch.kernel, launch.rms_z, launch.max_z, rule.in_situ_rms, rule.in_situ_max)};
+  double max_z = std::max(rule.in_situ_max,
+                          std::min(rule.in_situ_own_factor * launch.own_z + 1, rule.in_situ_most));
+  if (!Within(launch.rms_z, rule.in_situ_rms) || !Within(launch.max_z, max_z)) {
+    return {"wrong_in_situ",
+            fmt::format("{} differs from the compiler's kernel on the model's data by {:.3g} "
+                        "scales RMS and {:.3g} at most, allowed {} and {}",
+                        launch.kernel, launch.rms_z, launch.max_z, rule.in_situ_rms, max_z)};
   }
   return {};
 }
 
 /// The profiler's counts: each swapped kernel was launched as often as the
-/// compiler's. An empty reason also where there was no profiler.
-Finding JudgeLaunches(const ModelCheck& check, const InSituComparison& launch) {
+/// compiler's.
+Finding JudgeLaunches(const ModelCheck& check, const ModelRule& rule,
+                      const InSituComparison& launch) {
   auto compiled = check.launches.find("compiled");
   auto stitched = check.launches.find("stitched");
-  if (compiled == check.launches.end() || stitched == check.launches.end()) return {};
+  if (compiled == check.launches.end() || stitched == check.launches.end() ||
+      compiled->second.empty()) {
+    if (rule.allow_weaker) return {};
+    return {"no_launch_counts",
+            "torch's profiler saw no kernel on the GPU, so launches can't be counted; allow "
+            "profiling on this machine"};
+  }
   auto count = [](const std::map<std::string, int64_t>& launches, const std::string& name) {
     auto it = launches.find(name);
     return it == launches.end() ? int64_t{0} : it->second;
@@ -219,7 +228,7 @@ Verdict JudgeModel(const ModelCheck& check, const ModelRule& rule) {
       return reject("not_in_situ", fmt::format("no launch of kernel {} was compared", key));
   }
   for (const InSituComparison& launch : check.in_situ) {
-    for (const Finding& finding : {JudgeInSitu(rule, launch), JudgeLaunches(check, launch)})
+    for (const Finding& finding : {JudgeInSitu(rule, launch), JudgeLaunches(check, rule, launch)})
       if (!finding.reason.empty()) return reject(finding.reason, finding.message);
   }
   size_t strict = 0, tensors = 0, bitwise = 0;

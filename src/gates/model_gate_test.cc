@@ -61,6 +61,12 @@ TEST(ModelGateTest, AcceptsARightModel) {
   EXPECT_TRUE(ParseJson(verdict.evidence, "evidence").has_value());
 }
 
+TEST(ModelGateTest, TheCompilersOwnErrorsInSituAreAllowed) {
+  ModelCheck check = Check();
+  check.in_situ[1].max_z = 15.9, check.in_situ[1].own_z = 5;
+  EXPECT_TRUE(JudgeModel(check, Rule()).accepted);
+}
+
 struct Case {
   const char* reason;
   std::function<void(ModelCheck&)> change;
@@ -98,10 +104,17 @@ TEST(ModelGateTest, RejectsWithItsReason) {
       {"not_bitwise", [](ModelCheck& c) { c.random = true; }},
       {"not_in_situ", [](ModelCheck& c) { c.in_situ.pop_back(); }},
       {"not_in_situ", [](ModelCheck& c) { c.in_situ[0].launches = 0; }},
+      {"not_in_situ", [](ModelCheck& c) { c.in_situ[0].skipped = 3; }},
       {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[1].max_z = 8.1; }},
+      {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[1].max_z = 16.1, c.in_situ[1].own_z = 5; }},
+      {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[1].max_z = 24.1, c.in_situ[1].own_z = 1e9; }},
+      {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[1].max_z = 8.1, c.in_situ[1].own_z = NAN; }},
       {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[1].rms_z = NAN; }},
       {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[0].integer_mismatches = 1; }},
       {"wrong_in_situ", [](ModelCheck& c) { c.in_situ[0].nonfinite_mismatches = 1; }},
+      {"no_launch_counts", [](ModelCheck& c) { c.launches.clear(); }},
+      {"no_launch_counts",
+       [](ModelCheck& c) { c.launches = {{"compiled", {}}, {"stitched", {}}}; }},
       {"launches_changed",
        [](ModelCheck& c) {
          c.launches = {{"compiled", {{"triton_1", 3}}}, {"stitched", {{"triton_1__kopt", 2}}}};

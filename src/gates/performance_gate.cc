@@ -48,7 +48,6 @@ std::string Evidence(const ModelTiming& timing, const PerformanceEffect* effect)
     json["pairs"].push_back(blocks);
   }
   json["interleaved"] = timing.interleaved;
-  json["eager_us"] = timing.eager_us;
   json["peak_bytes"] = {timing.peak_bytes_compiled, timing.peak_bytes_stitched};
   json["first_call_s"] = {timing.first_call_compiled_s, timing.first_call_stitched_s};
   return DumpJson(json);

@@ -15,6 +15,10 @@ namespace kernelopt {
 
 struct ModelTiming;  // workers/model.h
 
+/// What one decision measures: fresh pairs of processes, and A B B A blocks a pair.
+inline constexpr int kTimingPairs = 2;
+inline constexpr int kTimingBlocks = 8;
+
 struct PerformanceRule {
   double confidence = 0.99;
   double min_gain = 0.005;  ///< of the median

@@ -56,6 +56,16 @@ int64_t EndOfView(const TensorRef& tensor, int element) {
 
 }  // namespace
 
+std::vector<int> ArgumentsOfParameters(const Kernel& kernel) {
+  std::vector<int> arguments;
+  for (size_t i = 0; i < kernel.arguments.size(); ++i) {
+    const KernelArgument& argument = kernel.arguments[i];
+    if (argument.triton_type == "constexpr" || !argument.annotation.empty()) continue;
+    arguments.push_back(static_cast<int>(i));
+  }
+  return arguments;
+}
+
 Result<std::vector<PointerUse>> UsesByArgument(const Kernel& kernel,
                                                const std::vector<PointerUse>& uses) {
   std::vector<PointerUse> spread;
@@ -223,6 +233,16 @@ Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const
   return built;
 }
 
+Result<CompileRequest> RequestFor(const Kernel& kernel, const ReplacementStep& step,
+                                  int compute_capability) {
+  CompileRequest request;
+  request.source = KOPT_TRY(BuildSource(kernel, step));
+  request.kernel_name = kernel.entry;
+  request.config = step.config;
+  request.compute_capability = compute_capability;
+  return request;
+}
+
 CompileRequest BaselineRequest(const Kernel& kernel, const LaunchConfig& config,
                                const std::string& expected_hash, int compute_capability) {
   CompileRequest request;
@@ -238,6 +258,7 @@ Result<Program> ProgramAt(const Kernel& kernel, const LaunchConfig& config,
                           const CompileOutput& compiled, const BuiltSite& site) {
   Program program;
   program.cubin_path = compiled.cubin_path;
+  program.ttir_path = compiled.ttir_path;
   program.record = compiled.record;
   program.grid = KOPT_TRY(ComputeGrid(kernel, config, site.numels));
   return program;

@@ -34,17 +34,32 @@ struct BuiltSite {
   double floor_us = 0;                      ///< profile's floor; set by the caller, 0 = unknown
 };
 
+/// A candidate beside the compiler's kernel, both compiled.
+struct KernelPair {
+  const Kernel* kernel = nullptr;
+  LaunchConfig baseline_config, candidate_config;
+  const CompileOutput* baseline = nullptr;
+  const CompileOutput* candidate = nullptr;
+};
+
 /// `uses`: UsesByArgument of the compiler's TTIR. Errors, all kUsage: "atomics",
 /// "unsupported_dtype", "mixed_dtypes", "unknown_integer_domain",
 /// "unsupported_argument", "argument_count", "unknown_storage", "outside_storage".
 Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const Kernel& kernel,
                             const std::vector<PointerUse>& uses);
 
+/// Indices into the kernel's arguments of what TTIR has parameters for, in order.
+std::vector<int> ArgumentsOfParameters(const Kernel& kernel);
+
 /// Spreads PointerUses over the kernel's full argument list: constexpr
 /// arguments, which TTIR has no parameter for, get an empty entry. Error:
 /// kUsage "argument_count".
 Result<std::vector<PointerUse>> UsesByArgument(const Kernel& kernel,
                                                const std::vector<PointerUse>& uses);
+
+/// What to compile for one step of a replacement of `kernel`. Errors: those of BuildSource.
+Result<CompileRequest> RequestFor(const Kernel& kernel, const ReplacementStep& step,
+                                  int compute_capability);
 
 /// What to compile to get the compiler's own binary of a kernel: its source as
 /// the compiler wrote it, since a device assert holds its line number.

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "gates/access_check.h"
 #include "inductor/module.h"
 #include "triton/binary_check.h"
+#include "triton/rounding_check.h"
 #include "triton/static_check.h"
 #include "ttir/facts.h"
 
@@ -29,9 +31,9 @@ Verdict FromFindings(const std::vector<StaticFinding>& findings, std::string acc
   return Reject(Gate::kStatic, first.code, message, DumpJson({{"findings", list}}));
 }
 
-Result<TtirFacts> FactsOf(const std::string& path) {
+Result<TtirModule> TtirOf(const std::string& path) {
   std::string text = KOPT_TRY(ReadFile(path));
-  return ReadFacts(KOPT_TRY(ReadTtir(text, path)));
+  return ReadTtir(text, path);
 }
 
 }  // namespace
@@ -60,24 +62,34 @@ Verdict JudgeText(const Replacement& replacement, const Kernel& live,
                       "the text uses only allowed names and statements");
 }
 
-Verdict JudgeBinary(const CompileOutput& candidate, const CompileOutput& baseline,
+Verdict JudgeBinary(const KernelPair& pair, const std::vector<BuiltSite>& sites,
                     const DeviceFacts& device) {
+  const CompileOutput& candidate = *pair.candidate;
+  const CompileOutput& baseline = *pair.baseline;
   auto read_failed = [](const Error& error) {
     return Reject(Gate::kStatic, error.code, error.ToString());
   };
-  auto candidate_facts = FactsOf(candidate.ttir_path);
-  if (!candidate_facts) return read_failed(candidate_facts.error());
-  auto baseline_facts = FactsOf(baseline.ttir_path);
-  if (!baseline_facts) return read_failed(baseline_facts.error());
+  auto candidate_ttir = TtirOf(candidate.ttir_path);
+  if (!candidate_ttir) return read_failed(candidate_ttir.error());
+  auto baseline_ttir = TtirOf(baseline.ttir_path);
+  if (!baseline_ttir) return read_failed(baseline_ttir.error());
   auto candidate_ptx = ReadFile(candidate.ptx_path);
   if (!candidate_ptx) return read_failed(candidate_ptx.error());
   auto baseline_ptx = ReadFile(baseline.ptx_path);
   if (!baseline_ptx) return read_failed(baseline_ptx.error());
 
-  std::vector<StaticFinding> findings = CompareTtir(*candidate_facts, *baseline_facts);
+  std::vector<StaticFinding> findings =
+      CompareTtir(ReadFacts(*candidate_ttir), ReadFacts(*baseline_ttir));
   for (auto& more :
-       {ComparePtx(*candidate_ptx, *baseline_ptx), CheckLimits(candidate.record, device)})
+       {CompareRounding(*candidate_ttir, *baseline_ttir), ComparePtx(*candidate_ptx, *baseline_ptx),
+        CheckLimits(candidate.record, device)})
     findings.insert(findings.end(), more.begin(), more.end());
+  auto accesses = CheckAccesses(*candidate_ttir, *baseline_ttir, pair, sites);
+  if (accesses) {
+    findings.insert(findings.end(), accesses->begin(), accesses->end());
+  } else {
+    findings.push_back({accesses.error().code, accesses.error().ToString(), 0, 0});
+  }
   return FromFindings(findings, "TTIR, PTX and limits are within the policy");
 }
 

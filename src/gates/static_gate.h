@@ -6,6 +6,7 @@
 
 #include "device/judge.h"
 #include "device/replacement.h"
+#include "gates/sites.h"
 #include "gates/verdict.h"
 #include "workers/compile.h"
 
@@ -17,8 +18,9 @@ struct Kernel;  // inductor/module.h
 Verdict JudgeText(const Replacement& replacement, const Kernel& live,
                   std::string_view triton_version);
 
-/// What it compiled to. Reads the TTIR and PTX files that both outputs name.
-Verdict JudgeBinary(const CompileOutput& candidate, const CompileOutput& baseline,
+/// What it compiled to, launched at `sites`. Reads the TTIR and PTX files that both
+/// outputs name.
+Verdict JudgeBinary(const KernelPair& pair, const std::vector<BuiltSite>& sites,
                     const DeviceFacts& device);
 
 /// A failed compile as a verdict: compile_error, compile_timeout, compile_died...

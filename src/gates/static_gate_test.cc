@@ -56,22 +56,35 @@ TEST(StaticGateTest, RefusesOtherFormsAndTexts) {
   EXPECT_THAT(verdict.evidence, HasSubstr("top_level_statement"));
 }
 
+CompileOutput OutputOf(const std::string& name) {
+  CompileOutput compiled;
+  compiled.ttir_path = compiled.ptx_path =
+      std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/" + name + ".ttir";
+  compiled.record.threads = 128;
+  return compiled;
+}
+
 TEST(StaticGateTest, ReadsWhatWasCompiled) {
   DeviceFacts device;
   device.shared_bytes_per_block = 1 << 17;
-  auto output = [](const std::string& name) {
-    CompileOutput compiled;
-    compiled.ttir_path = compiled.ptx_path =
-        std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/" + name + ".ttir";
-    return compiled;
+  const auto judge = [&](const CompileOutput& candidate, const std::string& baseline_name) {
+    const CompileOutput baseline = OutputOf(baseline_name);
+    Kernel kernel = Live();
+    kernel.arguments = {
+        {"a", "", "*fp32"}, {"b", "", "*bf16"}, {"c", "", "*bf16"}, {"n", "", "i32"}};
+    return JudgeBinary({.kernel = &kernel,
+                        .baseline_config = {},
+                        .candidate_config = {},
+                        .baseline = &baseline,
+                        .candidate = &candidate},
+                       {}, device);
   };
-  EXPECT_TRUE(JudgeBinary(output("reduction"), output("reduction"), device).accepted);
-  EXPECT_EQ(JudgeBinary(output("pointwise"), output("reduction"), device).reason,
-            "narrower_rounding");
-  EXPECT_EQ(JudgeBinary(output("nothing"), output("reduction"), device).reason, "no_such_file");
-  CompileOutput unreadable = output("reduction");
+  EXPECT_TRUE(judge(OutputOf("pointwise"), "pointwise").accepted);
+  EXPECT_EQ(judge(OutputOf("pointwise"), "reduction").reason, "narrower_rounding");
+  EXPECT_EQ(judge(OutputOf("nothing"), "reduction").reason, "no_such_file");
+  CompileOutput unreadable = OutputOf("reduction");
   unreadable.ttir_path = std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/make_fixtures.py";
-  EXPECT_EQ(JudgeBinary(unreadable, output("reduction"), device).reason, "unreadable_ttir");
+  EXPECT_EQ(judge(unreadable, "reduction").reason, "unreadable_ttir");
 }
 
 TEST(StaticGateTest, NamesFailedCompiles) {

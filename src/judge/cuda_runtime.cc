@@ -95,6 +95,7 @@ Status CudaRuntime::Open() {
   KOPT_CHECK_OK(Check(driver_.ModuleLoadData(&own_module_, kJudgePtx), "loading our kernels"));
   for (const auto& [function, name] : {std::pair{&generate_, "kopt_generate"},
                                        {&poison_, "kopt_poison"},
+                                       {&widen_, "kopt_widen"},
                                        {&condition_, "kopt_condition"},
                                        {&compare_, "kopt_compare"},
                                        {&checksum_, "kopt_checksum"},
@@ -449,10 +450,15 @@ Status CudaRuntime::Poison(DevicePointer to, int64_t count, DType dtype, int whi
   return Own(poison_, BlocksFor(count), to, count, static_cast<int>(dtype), which);
 }
 
+Status CudaRuntime::Widen(DevicePointer to, DevicePointer from, int64_t count, DType dtype) {
+  return Own(widen_, BlocksFor(count), to, from, count, static_cast<int>(dtype));
+}
+
 Status CudaRuntime::AddConditioning(DevicePointer conditioning, DevicePointer perturbed,
-                                    DevicePointer reference, int64_t count, DType dtype) {
+                                    DevicePointer reference, int64_t count, DType dtype,
+                                    int steps) {
   return Own(condition_, BlocksFor(count), conditioning, perturbed, reference, count,
-             static_cast<int>(dtype));
+             static_cast<int>(dtype), steps);
 }
 
 Result<std::vector<KoptStats>> CudaRuntime::Compare(std::span<const CompareRequest> requests) {
@@ -466,8 +472,8 @@ Result<std::vector<KoptStats>> CudaRuntime::Compare(std::span<const CompareReque
   DevicePointer at = partials_.pointer;
   for (size_t i = 0; i < requests.size(); ++i) {
     const CompareRequest& r = requests[i];
-    KOPT_CHECK_OK(Own(compare_, blocks[i], r.candidate, r.reference, r.conditioning, r.count,
-                      static_cast<int>(r.dtype), r.perturbations, r.poison, at));
+    KOPT_CHECK_OK(Own(compare_, blocks[i], r.candidate, r.reference, r.twin, r.conditioning,
+                      r.count, static_cast<int>(r.dtype), r.perturbations, r.poison, at));
     at += blocks[i] * sizeof(KoptStats);
   }
   std::vector<KoptStats> partials(total);

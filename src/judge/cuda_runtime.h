@@ -34,8 +34,9 @@ class CudaRuntime : public KernelRuntime {
   Status FillBytes(Region region, uint8_t value) override;
   Status Generate(DevicePointer to, const KoptDraw& draw) override;
   Status Poison(DevicePointer to, int64_t count, DType dtype, int which) override;
+  Status Widen(DevicePointer to, DevicePointer from, int64_t count, DType dtype) override;
   Status AddConditioning(DevicePointer conditioning, DevicePointer perturbed,
-                         DevicePointer reference, int64_t count, DType dtype) override;
+                         DevicePointer reference, int64_t count, DType dtype, int steps) override;
   Result<std::vector<KoptStats>> Compare(std::span<const CompareRequest> requests) override;
   Result<std::vector<uint64_t>> Checksums(std::span<const Region> regions) override;
   Status FlushL2() override;
@@ -97,7 +98,7 @@ class CudaRuntime : public KernelRuntime {
   cuda::Event start_ = nullptr;
   cuda::Event end_ = nullptr;
   cuda::Module own_module_ = nullptr;
-  cuda::Function generate_ = nullptr, poison_ = nullptr, condition_ = nullptr;
+  cuda::Function generate_ = nullptr, poison_ = nullptr, widen_ = nullptr, condition_ = nullptr;
   cuda::Function compare_ = nullptr, checksum_ = nullptr, touch_ = nullptr;
   cuda::Function copy_ = nullptr, empty_ = nullptr;
   Buffer partials_;

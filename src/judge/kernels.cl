@@ -44,24 +44,29 @@ __kernel void kopt_poison(GLOBAL Byte* to, KoptI64 count, int dtype, int which) 
   }
 }
 
+__kernel void kopt_widen(GLOBAL double* to, GLOBAL const Byte* from, KoptI64 count, int dtype) {
+  for (KoptI64 i = First(); i < count; i += Stride()) to[i] = KoptDecode(Load(from, i, dtype), dtype);
+}
+
 __kernel void kopt_condition(GLOBAL float* sums, GLOBAL const Byte* perturbed,
-                             GLOBAL const Byte* reference, KoptI64 count, int dtype) {
+                             GLOBAL const Byte* reference, KoptI64 count, int dtype, int steps) {
   for (KoptI64 i = First(); i < count; i += Stride()) {
     sums[i] = KoptAddConditioning(sums[i], Load(perturbed, i, dtype), Load(reference, i, dtype),
-                                  dtype);
+                                  dtype, steps);
   }
 }
 
 __kernel void kopt_compare(GLOBAL const Byte* candidate, GLOBAL const Byte* reference,
-                           GLOBAL const float* sums, KoptI64 count, int dtype, int perturbations,
-                           int poison, GLOBAL KoptStats* blocks) {
+                           GLOBAL const double* twin, GLOBAL const float* sums, KoptI64 count,
+                           int dtype, int perturbations, int poison, GLOBAL KoptStats* blocks) {
   __local KoptStats part[THREADS];
   const int thread = __nvvm_read_ptx_sreg_tid_x();
   KoptStats stats;
   KoptClearStats(&stats);
   for (KoptI64 i = First(); i < count; i += Stride()) {
-    KoptCompareElement(&stats, Load(candidate, i, dtype), Load(reference, i, dtype),
-                       sums ? sums[i] : 0.0f, perturbations, i, dtype, poison);
+    KoptCompareElement(&stats, Load(candidate, i, dtype), Load(reference, i, dtype), twin != 0,
+                       twin ? twin[i] : 0.0, sums ? sums[i] : 0.0f, perturbations, i, dtype,
+                       poison);
   }
   part[thread] = stats;
   __syncthreads();

@@ -12,9 +12,10 @@
 // no speed-up and no report.
 //
 // It is foreign input: CheckPack holds every file to its hash, the manifest to
-// manifest.sha256 and every kernel text to gate 1. The hashes find damage and
-// careless edits; they are no signature. A replacement's id is a name for people
-// and stores and is not computed again: what it covers may grow with a version.
+// manifest.sha256, every replacement to its id (so that text, configuration and
+// key are the ones that the evidence speaks of, even where somebody repaired the
+// hashes) and every kernel text to gate 1. Hashes and ids find damage and edits;
+// they are no signature. A version that lets an id cover more raises kPackSchema.
 #pragma once
 
 #include <map>
@@ -66,7 +67,7 @@ struct PackKernel {
   double compiler_us = 0, ours_us = 0;
 
   // Set by reading, and by WritePack for the manifest.
-  std::string id;                ///< replacement.Id() when it was written
+  std::string id;                ///< replacement.Id(); reading holds the one to the other
   std::string file, cubin_file;  ///< names inside the folder
 };
 
@@ -108,7 +109,8 @@ Result<Pack> ParseManifest(std::string_view text, const std::string& where);
 /// Reads the whole pack and holds every file to its hash. Errors, all kUsage:
 ///   no_such_pack  no folder, or no manifest in it
 ///   newer_schema  written by a newer kernelopt
-///   edited_pack   a file or the manifest differs from its hash
+///   edited_pack   a file or the manifest differs from its hash, or a kernel's
+///                 text, configuration or key from its id
 ///   corrupt_pack  a file is missing, a field is missing, a name leaves the folder
 Result<Pack> ReadPack(const std::string& folder);
 
@@ -119,7 +121,7 @@ Result<Pack> CheckPack(const std::string& folder);
 /// The answer of `kernelopt check-pack PACK --json`.
 Json CheckPackAnswer(const std::string& folder);
 
-/// Whether the pack may be used here. Errors: kEnvironment "wrong_gpu",
+/// Whether the pack may be used here. Errors: kMismatch "wrong_gpu",
 /// "wrong_version" (torch and triton; a local part such as +cu128 doesn't
 /// count, a difference that matters shows in the binary hash).
 Status MatchEnvironment(const Pack& pack, const PackGpu& gpu, const std::string& torch,

@@ -61,6 +61,12 @@ Result<Pack> ReadPack(const std::string& folder) {
   for (PackKernel& kernel : pack.kernels) {
     kernel.replacement.steps.at(0).kernel_text = KernelTextOf(contents.at(kernel.file));
     kernel.cubin = contents.at(kernel.cubin_file);
+    if (kernel.replacement.Id() != kernel.id) {
+      return Edited(fmt::format("{}/{}", folder, kernel.file),
+                    fmt::format("the kernel's text, configuration or key differs from its id "
+                                "{:.16} in the manifest",
+                                kernel.id));
+    }
   }
   pack.folder = folder;
   return pack;
@@ -98,14 +104,14 @@ Status MatchEnvironment(const Pack& pack, const PackGpu& gpu, const std::string&
                        g.mig.empty() ? "" : ", MIG ", g.mig);
   };
   if (pack.gpu != gpu) {
-    return Fail(ErrorKind::kEnvironment, "wrong_gpu",
+    return Fail(ErrorKind::kMismatch, "wrong_gpu",
                 fmt::format("the pack was proven on {} and this is {}; run `kernelopt optimize` "
                             "on this GPU",
                             describe(pack.gpu), describe(gpu)),
                 pack.folder);
   }
   if (Major(pack.torch) != Major(torch) || Major(pack.triton) != Major(triton)) {
-    return Fail(ErrorKind::kEnvironment, "wrong_version",
+    return Fail(ErrorKind::kMismatch, "wrong_version",
                 fmt::format("the pack was proven with torch {} and triton {} and here are torch "
                             "{} and triton {}; run `kernelopt optimize` with these versions",
                             pack.torch, pack.triton, torch, triton),

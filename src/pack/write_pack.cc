@@ -92,11 +92,12 @@ Status WritePack(const Pack& given, const std::string& folder_name, PackMode mod
   const std::string manifest =
       ManifestOf(pack).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 
-  const bool exists = fs::exists(folder);
+  const bool exists = PathExists(folder);
   if (exists) {
     const auto present = ReadFile(folder + "/manifest.json");
     if (present && *present == manifest && ReadPack(folder)) return {};
-    if (!present && !fs::is_empty(folder)) {
+    std::error_code error;
+    if (!present && !fs::is_empty(folder, error)) {
       return Fail(ErrorKind::kUsage, "pack_exists",
                   "there is something here that is no pack and is left alone; choose another "
                   "name with --out",

@@ -87,16 +87,6 @@ std::vector<std::string> Extraction::ModuleKeys(const Variant& variant,
   return keys;
 }
 
-Result<CompileRequest> RequestFor(const Kernel& kernel, const ReplacementStep& step,
-                                  int compute_capability) {
-  CompileRequest request;
-  request.source = KOPT_TRY(BuildSource(kernel, step));
-  request.kernel_name = kernel.entry;
-  request.config = step.config;
-  request.compute_capability = compute_capability;
-  return request;
-}
-
 Result<CompileOutput> CompileReplacement(Compiler& compiler, const Kernel& kernel,
                                          const Replacement& replacement, int compute_capability) {
   if (replacement.form != ReplacementForm::kDropIn || replacement.steps.size() != 1) {

@@ -45,10 +45,6 @@ struct Extraction {
 Result<Extraction> Extract(const std::string& capture_folder, Compiler& compiler,
                            const std::function<void(size_t, size_t)>& done);
 
-/// What to compile for one step of a replacement of `kernel`.
-Result<CompileRequest> RequestFor(const Kernel& kernel, const ReplacementStep& step,
-                                  int compute_capability);
-
 /// Compiles one replacement of `kernel`.
 Result<CompileOutput> CompileReplacement(Compiler& compiler, const Kernel& kernel,
                                          const Replacement& replacement, int compute_capability);

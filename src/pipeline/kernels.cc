@@ -163,6 +163,7 @@ Result<StepResult> SearchKernels(Environment& environment, Run& run) {
 }
 
 Result<StepResult> CertifyWinners(Environment& environment, Run& run) {
+  environment.model->Prepare();  // the next step's
   RecordingJudge judge(*environment.judge, environment.store, run.gpu_id, run.versions,
                        environment.cancelled);
   SearchTools tools{environment.compiler, judge, run.device, run.triton_version};

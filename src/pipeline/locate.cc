@@ -96,7 +96,7 @@ Result<std::string> PackageFolder(const std::string& program, const std::string&
     fs::path link = imports / "kernelopt";
     if (!fs::is_symlink(link, error)) {
       fs::create_directory_symlink(package, link, error);
-      if (error && !fs::is_symlink(link)) {  // another process may have made it just now
+      if (error && !PathExists(link.string())) {  // another process may have made it just now
         return std::unexpected(
             ErrnoError(error.value(), "not_writable", link.string(), "create a link"));
       }

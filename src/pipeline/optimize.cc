@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "pipeline/doctor.h"
 #include "pipeline/gpu_lock.h"
 #include "pipeline/kernels.h"
@@ -16,10 +17,6 @@
 
 namespace kernelopt {
 namespace {
-
-std::string Plural(size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// Runs a step while no other run measures on the GPU.
 auto WithGpu(Environment& environment, const Run& run, const std::string& step,
@@ -39,8 +36,9 @@ auto WithGpu(Environment& environment, const Run& run, const std::string& step,
   };
 }
 
-Result<StepResult> Capture(Environment& environment, Run& run) {
+Result<StepResult> CaptureModel(Environment& environment, Run& run) {
   StepProgress progress(environment.events, environment.clock, "capture", 0);
+  environment.compiler.Prepare();  // the next step's, while this one waits for the model
   KOPT_CHECK_OK(environment.judge->Release());
   std::error_code error;
   std::filesystem::remove_all(run.paths.Capture(), error);  // of another model text, or half made
@@ -129,7 +127,7 @@ Status UpToEstimate(Environment& environment, Run& run, StepRunner& steps) {
       {.name = "capture",
        .inputs = KOPT_TRY(CaptureInputs(run)),
        .disabled = "",
-       .run = WithGpu(environment, run, "capture", [&] { return Capture(environment, run); }),
+       .run = WithGpu(environment, run, "capture", [&] { return CaptureModel(environment, run); }),
        .verify = [&](const StepResult&) { return VerifyCapture(run); }}));
   KOPT_TRY(steps.Run({.name = "extract",
                       .inputs = "",

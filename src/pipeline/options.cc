@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
+
 namespace kernelopt {
 namespace {
 
@@ -88,15 +90,19 @@ Status CheckOptions(const RunOptions& options) {
   }
   if (!options.entry.empty()) {
     size_t colon = options.entry.find(':');
-    if (colon == std::string::npos || colon == 0 || colon + 1 == options.entry.size()) {
+    if (colon == std::string::npos || colon == 0 || colon + 1 == options.entry.size() ||
+        colon != options.entry.rfind(':')) {
       return bad(fmt::format("--entry is '{}'; give module:function", options.entry));
     }
   }
   std::error_code error;
   if (!options.model.empty() && !std::filesystem::is_regular_file(options.model, error)) {
-    bool folder = std::filesystem::is_directory(options.model, error);
-    return Fail(ErrorKind::kUsage, "no_such_file",
-                folder ? "is a folder; give a Python file with a model" : "no such file",
+    // What isn't there, a folder or a circle of links is named best by reading it; a pipe
+    // or a device may never end.
+    if (!std::filesystem::is_other(options.model, error)) {
+      if (auto text = ReadFile(options.model); !text) return std::unexpected(text.error());
+    }
+    return Fail(ErrorKind::kUsage, "no_such_file", "is no file; give a Python file with a model",
                 options.model);
   }
   if (!options.recording.empty() &&

@@ -11,7 +11,7 @@ namespace kernelopt {
 namespace {
 
 std::string ModelFile() {
-  std::string path = testing::TempDir() + "/kernelopt_options_model.py";
+  std::string path = ::testing::TempDir() + "/kernelopt_options_model.py";
   EXPECT_TRUE(WriteFileAtomic(path, "x = 1\n"));
   return path;
 }
@@ -52,6 +52,8 @@ TEST(Options, WrongOnesAreNamed) {
       {[](RunOptions* o) { o->min_gain = 2; }, "bad_option", "--min-gain"},
       {[](RunOptions* o) { o->entry = "module"; }, "bad_option", "module:function"},
       {[](RunOptions* o) { o->model += ".missing"; }, "no_such_file", "no such file"},
+      {[](RunOptions* o) { o->model = "/dev/null"; }, "no_such_file", "no file"},
+      {[](RunOptions* o) { o->entry = "a:b:c"; }, "bad_option", "a:b:c"},
       {[](RunOptions* o) { o->model = "/tmp"; }, "no_such_file", "folder"},
       {[](RunOptions* o) { o->recording = "/nonexistent"; }, "no_such_file", "capture.json"},
   };

@@ -7,15 +7,12 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "pipeline/stitching.h"
 #include "report/report.h"
 
 namespace kernelopt {
 namespace {
-
-std::string Plural(size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// The reason that stands for most of the kernels, and how many.
 std::pair<std::string, size_t> MostFrequent(const std::vector<std::string>& reasons) {
@@ -297,7 +294,7 @@ Status RecordFacts(Environment& environment, const Run& run, const Outcome& outc
                     {"python", capture.python},
                     {"driver", run.device.driver}});
   fact("policy", run.options.policy);
-  fact("preview", true);
+  fact("preview", outcome.result == "improved");  // what a pack is stamped with
   double at_most = 1, device_us = 0, floor_us = 0;
   for (size_t v = 0; v < run.estimates.size(); ++v) {
     if (v > 0 && run.estimates[v].at_most <= at_most) continue;

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "gates/static_gate.h"
 #include "pipeline/optimize.h"
 #include "pipeline/records.h"
@@ -19,6 +20,9 @@ namespace {
 /// Configurations a kernel that are compiled and checked; the search on a GPU
 /// goes through hundreds, here they show that the way is open.
 constexpr size_t kCandidates = 4;
+
+/// Rewritten texts a kernel, for the same reason.
+constexpr size_t kRewritten = 4;
 
 /// Most shared memory that a block may ask for, by compute capability (CUDA C
 /// programming guide, technical specifications).
@@ -36,10 +40,6 @@ int64_t SharedBytesPerBlock(int compute_capability) {
     default:
       return 99 * 1024;
   }
-}
-
-std::string Plural(size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 /// The kernels that may be worked on, those with most time first.
@@ -75,16 +75,21 @@ Status CheckCandidates(Environment& environment, Run& run, const ExtractedKernel
 
   // The first is the compiler's own, the yardstick of gate 1.
   std::vector<Replacement> replacements;
-  std::vector<CompileRequest> requests;
   for (const LaunchConfig& config : configs) {
     Replacement candidate = baseline;
     candidate.steps[0].config = config;
     candidate.origin = "configuration";
     candidate.change = fmt::format("launched with {} instead of {}", config.ToString(),
                                    baseline.steps[0].config.ToString());
+    replacements.push_back(std::move(candidate));
+  }
+  std::vector<Replacement> rewritten = RuleReplacements(kernel.subject);
+  if (rewritten.size() > kRewritten) rewritten.resize(kRewritten);
+  std::ranges::move(rewritten, std::back_inserter(replacements));
+  std::vector<CompileRequest> requests;
+  for (const Replacement& candidate : replacements) {
     requests.push_back(KOPT_TRY(
         RequestFor(*kernel.work.kernel, candidate.steps[0], run.device.compute_capability)));
-    replacements.push_back(std::move(candidate));
   }
   auto outputs = environment.compiler.CompileAll(requests, [](size_t) {});
   if (!outputs[0]) return std::unexpected(outputs[0].error());
@@ -96,8 +101,16 @@ Status CheckCandidates(Environment& environment, Run& run, const ExtractedKernel
     record.step = "recorded";
     Verdict verdict = JudgeText(replacements[i], *kernel.work.kernel, run.triton_version);
     if (verdict.accepted) {
-      verdict = outputs[i] ? JudgeBinary(*outputs[i], *outputs[0], run.device)
-                           : CompileFailure(outputs[i].error());
+      if (outputs[i]) {
+        const KernelPair pair{.kernel = kernel.work.kernel,
+                              .baseline_config = configs[0],
+                              .candidate_config = configs[i],
+                              .baseline = &*outputs[0],
+                              .candidate = &*outputs[i]};
+        verdict = JudgeBinary(pair, kernel.subject.sites, run.device);
+      } else {
+        verdict = CompileFailure(outputs[i].error());
+      }
     }
     record.verdicts = {verdict};
     KOPT_CHECK_OK(recorder.Record(record));

@@ -30,6 +30,7 @@ std::string RecordingJudge::NameJob(Json job) {
     if (value.is_array()) {
       for (Json& item : value) replace(item);
     } else if (value.is_object()) {
+      value.erase("ttir_path");  // the cubin says what is run
       for (auto& [key, item] : value.items()) {
         if ((key == "cubin_path" || key == "contents_path") && item.is_string()) {
           item = ContentOf(item.get<std::string>());

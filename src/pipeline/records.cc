@@ -64,6 +64,16 @@ Verdict FromRecord(const VerdictRecord& record) {
           record.evidence};
 }
 
+Json VerdictToJson(const Verdict& verdict) {
+  Json evidence = Json::object();
+  if (auto parsed = ParseJson(verdict.evidence, "evidence")) evidence = std::move(*parsed);
+  return {{"gate", static_cast<int>(verdict.gate)},
+          {"accepted", verdict.accepted},
+          {"reason", verdict.reason},
+          {"message", verdict.message},
+          {"evidence", std::move(evidence)}};
+}
+
 std::string VerdictName(const VerdictKey& key) {
   Json json = {key.subject,  key.gate,    key.stage,  key.site,        key.gpu,
                key.versions, key.variant, key.policy, key.data_version};

@@ -16,7 +16,7 @@ namespace kernelopt {
 
 /// What the data of gate 2 and the rules are called in the store; a change of
 /// either makes another name, so that old verdicts aren't taken for new ones.
-inline constexpr char kDataVersion[] = "1";
+inline constexpr char kDataVersion[] = "4";
 
 /// Gates 1 and 2: of one replacement.
 VerdictKey KernelVerdictKey(const Run& run, const Replacement& replacement, Gate gate,
@@ -27,6 +27,9 @@ VerdictKey SetVerdictKey(const Run& run, const std::string& set, Gate gate,
 
 VerdictRecord ToRecord(const Verdict& verdict, VerdictKey key, const std::string& kernel);
 Verdict FromRecord(const VerdictRecord& record);
+
+/// {"gate", "accepted", "reason", "message", "evidence"}
+Json VerdictToJson(const Verdict& verdict);
 
 /// How `show` and `replay` call a verdict: 10 hexadecimal digits of its key.
 std::string VerdictName(const VerdictKey& key);

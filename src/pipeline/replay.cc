@@ -116,19 +116,22 @@ Result<Again> ReplayKernel(Environment& environment, Run& run, const VerdictReco
   auto candidate = CompileReplacement(environment.compiler, *kernel->work.kernel, replacement,
                                       compute_capability);
   if (!candidate) return Again{CompileFailure(candidate.error()), ""};
-  if (record.key.gate == static_cast<int>(Gate::kStatic)) {
-    return Again{JudgeBinary(*candidate, baseline, run.device), ""};
-  }
   KernelPair pair;
   pair.kernel = kernel->work.kernel;
   pair.baseline_config = own.steps.at(0).config;
   pair.candidate_config = replacement.steps.at(0).config;
   pair.baseline = &baseline;
   pair.candidate = &*candidate;
+  const std::vector<BuiltSite>& sites = kernel->subject.sites;
+  if (record.key.gate == static_cast<int>(Gate::kStatic)) {
+    return Again{JudgeBinary(pair, sites, run.device), ""};
+  }
   KernelRule rule = RuleFor(run.options.policy);
+  TwinMaker twins(*pair.kernel, pair.baseline_config, baseline, compute_capability,
+                  environment.compiler);
   Verdict verdict = record.key.stage == "certify"
-                        ? CertifyKernel(*environment.judge, pair, kernel->subject.sites, rule)
-                        : ScreenKernel(*environment.judge, pair, kernel->subject.sites, rule);
+                        ? CertifyKernel(*environment.judge, pair, twins, sites, rule)
+                        : ScreenKernel(*environment.judge, pair, sites, rule);
   auto evidence = ParseJson(verdict.evidence, "evidence");
   std::string detail =
       evidence ? DescribeElement(*evidence, kernel->subject, replacement) : std::string();
@@ -139,16 +142,6 @@ std::string OneLine(const std::string& what, const Verdict& verdict) {
   return fmt::format("{}: gate {} {}: {}\n", what, static_cast<int>(verdict.gate),
                      verdict.accepted ? "accepted" : "rejected (" + verdict.reason + ")",
                      verdict.message);
-}
-
-Json ToJson(const Verdict& verdict) {
-  Json evidence = Json::object();
-  if (auto parsed = ParseJson(verdict.evidence, "evidence")) evidence = std::move(*parsed);
-  return {{"gate", static_cast<int>(verdict.gate)},
-          {"accepted", verdict.accepted},
-          {"reason", verdict.reason},
-          {"message", verdict.message},
-          {"evidence", std::move(evidence)}};
 }
 
 }  // namespace
@@ -180,8 +173,8 @@ Result<ReplayedVerdict> ReplayVerdict(Environment& environment, Run& run, const 
   ReplayedVerdict replayed;
   replayed.text = OneLine("recorded", before) + OneLine("now", again.verdict) + again.detail;
   replayed.data = Json{{"verdict", VerdictName(record.key)},
-                       {"recorded", ToJson(before)},
-                       {"now", ToJson(again.verdict)}};
+                       {"recorded", VerdictToJson(before)},
+                       {"now", VerdictToJson(again.verdict)}};
   return replayed;
 }
 

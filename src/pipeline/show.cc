@@ -10,35 +10,8 @@
 namespace kernelopt {
 namespace {
 
-struct Found {
-  std::string key, name;
-};
-
-Result<Found> FindKernel(const Store& store, const std::string& wanted) {
-  if (wanted == "model") return Found{"", "the whole model"};
-  std::vector<Found> exact, begins;
-  for (const KernelRecord& kernel : KOPT_TRY(store.Kernels())) {
-    if (kernel.name == wanted || kernel.key == wanted) {
-      exact.push_back({kernel.key, kernel.name});
-    } else if (kernel.name.starts_with(wanted) || kernel.key.starts_with(wanted)) {
-      begins.push_back({kernel.key, kernel.name});
-    }
-  }
-  const std::vector<Found>& found = exact.empty() ? begins : exact;
-  if (found.size() == 1) return found[0];
-  if (found.empty()) {
-    return Fail(ErrorKind::kUsage, "no_such_kernel",
-                fmt::format("has no kernel '{}'; `kernelopt show RUN` lists them", wanted),
-                store.Folder());
-  }
-  return Fail(ErrorKind::kUsage, "ambiguous_kernel",
-              fmt::format("has {} kernels that begin with '{}', for instance {} and {}; give more "
-                          "of the name, or the key",
-                          found.size(), wanted, found[0].name, found[1].name),
-              store.Folder());
-}
-
 std::string FieldText(const Json& value) {
+  if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
   return value.is_string() ? value.get<std::string>() : DumpJson(value);
 }
 
@@ -68,8 +41,32 @@ std::vector<std::pair<double, MeasurementRecord>> Fastest(
 
 }  // namespace
 
+Result<FoundKernel> FindKernel(const Store& store, const std::string& wanted) {
+  std::vector<FoundKernel> exact, begins;
+  for (const KernelRecord& kernel : KOPT_TRY(store.Kernels())) {
+    if (kernel.name == wanted || kernel.key == wanted) {
+      exact.push_back({kernel.key, kernel.name});
+    } else if (kernel.name.starts_with(wanted) || kernel.key.starts_with(wanted)) {
+      begins.push_back({kernel.key, kernel.name});
+    }
+  }
+  const std::vector<FoundKernel>& found = exact.empty() ? begins : exact;
+  if (found.size() == 1) return found[0];
+  if (found.empty()) {
+    return Fail(ErrorKind::kUsage, "no_such_kernel",
+                fmt::format("has no kernel '{}'; `kernelopt show RUN` lists them", wanted),
+                store.Folder());
+  }
+  return Fail(ErrorKind::kUsage, "ambiguous_kernel",
+              fmt::format("has {} kernels that begin with '{}', for instance {} and {}; give more "
+                          "of the name, or the key",
+                          found.size(), wanted, found[0].name, found[1].name),
+              store.Folder());
+}
+
 Result<KernelStory> TellKernel(const Store& store, const Json& report, const std::string& wanted) {
-  Found kernel = KOPT_TRY(FindKernel(store, wanted));
+  FoundKernel kernel{"", "the whole model"};
+  if (wanted != "model") kernel = KOPT_TRY(FindKernel(store, wanted));
   KernelStory story;
   Json data = {{"key", kernel.key}, {"name", kernel.name}};
   story.text = kernel.name + "\n";
@@ -90,9 +87,11 @@ Result<KernelStory> TellKernel(const Store& store, const Json& report, const std
   Json verdicts = Json::array();
   for (const VerdictRecord& record : KOPT_TRY(store.AllVerdicts(kernel.key))) {
     std::string name = VerdictName(record.key);
-    story.text +=
+    // The same verdict once more, of a run that was started again, is no news.
+    std::string line =
         fmt::format("  {}  gate {} {:<8} {:<20} {}\n", name, record.key.gate, record.key.stage,
                     record.accepted ? "accepted" : record.reason, record.message);
+    if (story.text.find(line) == std::string::npos) story.text += line;
     Json evidence = Json::object();
     if (auto parsed = ParseJson(record.evidence, "evidence")) evidence = std::move(*parsed);
     verdicts.push_back({{"verdict", name},

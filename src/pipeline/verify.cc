@@ -11,8 +11,6 @@
 namespace kernelopt {
 namespace {
 
-constexpr int kPairs = 2, kBlocks = 8;
-
 /// The first kernel in this state, and how many there are.
 Status Complain(const PackVerification& verification, KernelState state, std::string_view code) {
   auto is = [&](const KernelComparison& kernel) { return kernel.state == state; };
@@ -20,7 +18,7 @@ Status Complain(const PackVerification& verification, KernelState state, std::st
   if (count == 0) return {};
   const KernelComparison& first = *std::ranges::find_if(verification.kernels, is);
   return Fail(
-      ErrorKind::kEnvironment, code,
+      ErrorKind::kOutdated, code,
       fmt::format("{} of {} kernels: {} ({}: {}); the compiler's are used in their place, "
                   "run `kernelopt optimize` again",
                   count, verification.kernels.size(), ToString(state), first.name, first.message));
@@ -31,7 +29,7 @@ Status Conclude(const PackVerification& verification) {
   KOPT_CHECK_OK(Complain(verification, KernelState::kKeyGone, "key_gone"));
   for (const VariantVerification& variant : verification.variants) {
     if (!variant.slower) continue;
-    return Fail(ErrorKind::kEnvironment, "slower_now",
+    return Fail(ErrorKind::kOutdated, "slower_now",
                 fmt::format("{} is not faster any more: {:.3f}x ({:.3f} to {:.3f}); run `kernelopt "
                             "optimize` again, or don't load the pack",
                             variant.name, variant.effect.median, variant.effect.lower,
@@ -85,9 +83,9 @@ Result<PackVerification> VerifyPack(Environment& environment, const VerifyReques
                            }));
   for (size_t v = 0; v < variants.size() && !request.quick; ++v) {
     KOPT_CHECK_OK(environment.CheckCancelled());
-    ModelTiming timing = KOPT_TRY(
-        environment.model->Time(request.model, variants[v], request.pack, kPairs, kBlocks, say));
-    PerformanceEffect effect = KOPT_TRY(ComputeEffect(timing, {}));
+    std::vector<ModelTiming> timings = KOPT_TRY(environment.model->Time(
+        request.model, variants[v], request.pack, 1, kTimingPairs, kTimingBlocks, say));
+    PerformanceEffect effect = KOPT_TRY(ComputeEffect(timings[0], {}));
     verification.variants.push_back({pack.variants[v].name, effect, effect.lower <= 1});
   }
   verification.verdict = Conclude(verification);

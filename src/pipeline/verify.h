@@ -26,7 +26,7 @@ struct VariantVerification {
 struct PackVerification {
   std::vector<KernelComparison> kernels;
   std::vector<VariantVerification> variants;  ///< empty with `quick`
-  /// Valid, or kEnvironment "binary_changed", "key_gone", "slower_now".
+  /// Valid, or kOutdated "binary_changed", "key_gone", "slower_now".
   Status verdict;
 };
 

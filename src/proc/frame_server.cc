@@ -16,22 +16,6 @@
 namespace kernelopt {
 namespace {
 
-const char* KindName(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kInternal:
-      return "internal";
-    case ErrorKind::kUsage:
-      return "usage";
-    case ErrorKind::kEnvironment:
-      return "environment";
-    case ErrorKind::kModel:
-      return "model";
-    case ErrorKind::kInterrupted:
-      return "interrupted";
-  }
-  return "internal";
-}
-
 // Foreign code below a handler may throw; that ends the request, not the child.
 Result<Json> Handle(const FrameHandler& handler, const std::string& method, const Json& params) {
   try {

@@ -16,8 +16,6 @@
 namespace kernelopt {
 namespace {
 
-enum class Phase { kIdle, kHello, kCall, kDone };
-
 std::optional<ErrorKind> KindFromName(const std::string& name) {
   if (name == "internal") return ErrorKind::kInternal;
   if (name == "usage") return ErrorKind::kUsage;
@@ -39,6 +37,8 @@ constexpr int64_t kLastWordsMs = 300;
 }  // namespace
 
 struct FramedChild::State {
+  enum class Phase { kIdle, kHello, kCall, kDone };
+
   FramedChildOptions options;
   Process process;
   FrameReader reader;
@@ -287,16 +287,22 @@ void FramedChild::Begin(const std::string& method, const Json& params, int64_t l
 }
 
 bool FramedChild::busy() const {
-  return state_->phase != Phase::kIdle;
+  return state_->phase != State::Phase::kIdle;
 }
 bool FramedChild::done() const {
-  return state_->phase == Phase::kDone;
+  return state_->phase == State::Phase::kDone;
 }
 
 Result<Json> FramedChild::Take() {
   assert(done());
-  state_->phase = Phase::kIdle;
+  state_->phase = State::Phase::kIdle;
   return std::exchange(state_->result, Json());
+}
+
+void FramedChild::Discard() {
+  assert(done());
+  state_->phase = State::Phase::kIdle;
+  state_->result = Json();
 }
 
 void FramedChild::WaitAny(std::span<FramedChild* const> children) {
@@ -307,7 +313,7 @@ void FramedChild::WaitAny(std::span<FramedChild* const> children) {
     bool any_done = false, any_waiting = false;
     for (FramedChild* child : children) {
       State& state = *child->state_;
-      any_done |= state.phase == Phase::kDone;
+      any_done |= state.phase == State::Phase::kDone;
       if (!state.waiting()) continue;
       any_waiting = true;
       if (CancelRequested()) {
@@ -351,7 +357,7 @@ void FramedChild::Stop(int64_t grace_ms) {
     state.DrainErr();
   }
   state.Drop();
-  state.phase = Phase::kIdle;
+  state.phase = State::Phase::kIdle;
 }
 
 bool FramedChild::running() const {

@@ -70,6 +70,7 @@ class FramedChild {
   bool busy() const;  ///< between Begin() and Take()
   bool done() const;  ///< Take() has a result
   Result<Json> Take();
+  void Discard();  ///< Take() of a result that nobody needs
 
   /// Waits until at least one of the busy children is done; idle ones are
   /// skipped. After a wish to stop all busy ones are done, as interrupted.

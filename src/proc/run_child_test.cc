@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-RunOptions Shell(std::string script, int64_t limit_ms = 30000) {
+RunOptions RunShell(std::string script, int64_t limit_ms = 30000) {
   RunOptions options;
   options.command.argv = {"sh", "-c", std::move(script)};
   options.limit_ms = limit_ms;
@@ -34,7 +34,7 @@ bool Alive(pid_t pid) {
 }
 
 TEST(RunChild, OutputErrorsAndExitCode) {
-  auto result = RunChild(Shell("echo out; echo err >&2; exit 3"));
+  auto result = RunChild(RunShell("echo out; echo err >&2; exit 3"));
   ASSERT_TRUE(result) << result.error().ToString();
   EXPECT_EQ(result->outcome, RunOutcome::kExited);
   EXPECT_EQ(result->status.exit_code, 3);
@@ -44,7 +44,7 @@ TEST(RunChild, OutputErrorsAndExitCode) {
 }
 
 TEST(RunChild, LargeInputAndOutputDoNotBlock) {
-  RunOptions options = Shell("cat; cat /dev/zero | head -c 1000000 >&2");
+  RunOptions options = RunShell("cat; cat /dev/zero | head -c 1000000 >&2");
   options.input.assign(5 << 20, 'x');
   auto result = RunChild(options);
   ASSERT_TRUE(result);
@@ -53,7 +53,7 @@ TEST(RunChild, LargeInputAndOutputDoNotBlock) {
 }
 
 TEST(RunChild, ChildThatReadsNothingRaisesNoSigpipe) {
-  RunOptions options = Shell("exec <&-; sleep 0.1; echo done");
+  RunOptions options = RunShell("exec <&-; sleep 0.1; echo done");
   options.input.assign(5 << 20, 'x');
   auto result = RunChild(options);
   ASSERT_TRUE(result);
@@ -62,7 +62,7 @@ TEST(RunChild, ChildThatReadsNothingRaisesNoSigpipe) {
 }
 
 TEST(RunChild, Signal) {
-  auto result = RunChild(Shell("kill -SEGV $$"));
+  auto result = RunChild(RunShell("kill -SEGV $$"));
   ASSERT_TRUE(result);
   EXPECT_EQ(result->outcome, RunOutcome::kSignal);
   EXPECT_EQ(result->status.signal, SIGSEGV);
@@ -70,7 +70,7 @@ TEST(RunChild, Signal) {
 }
 
 TEST(RunChild, TimeoutKillsTheWholeGroup) {
-  auto result = RunChild(Shell("sleep 100 & echo $!; wait", 200));
+  auto result = RunChild(RunShell("sleep 100 & echo $!; wait", 200));
   ASSERT_TRUE(result);
   EXPECT_EQ(result->outcome, RunOutcome::kTimeout);
   EXPECT_LT(result->wall_ms, 20000);
@@ -80,7 +80,7 @@ TEST(RunChild, TimeoutKillsTheWholeGroup) {
 }
 
 TEST(RunChild, WhatIsLeftBehindEndsWithTheChild) {
-  auto result = RunChild(Shell("sleep 100 & echo $!"));  // it keeps the pipes open
+  auto result = RunChild(RunShell("sleep 100 & echo $!"));  // it keeps the pipes open
   ASSERT_TRUE(result);
   EXPECT_EQ(result->outcome, RunOutcome::kExited);
   EXPECT_LT(result->wall_ms, 20000);
@@ -90,7 +90,7 @@ TEST(RunChild, WhatIsLeftBehindEndsWithTheChild) {
 }
 
 TEST(RunChild, TooMuchOutput) {
-  RunOptions options = Shell("yes");
+  RunOptions options = RunShell("yes");
   options.max_out_bytes = 1000000;
   auto result = RunChild(options);
   ASSERT_TRUE(result);
@@ -107,7 +107,7 @@ TEST(RunChild, MissingProgram) {
     EXPECT_EQ(result.error().code, "no_such_program");
     EXPECT_EQ(result.error().kind, ErrorKind::kEnvironment);
   }
-  options = Shell("true");
+  options = RunShell("true");
   options.command.folder = "/no/such/folder";
   auto result = RunChild(options);
   ASSERT_FALSE(result);
@@ -118,7 +118,7 @@ TEST(RunChild, MissingProgram) {
 TEST(RunChild, EnvironmentFolderAndLimits) {
   setenv("KERNELOPT_TEST_GONE", "1", 1);
   setenv("KERNELOPT_TEST_CHANGED", "1", 1);
-  RunOptions options = Shell(
+  RunOptions options = RunShell(
       "echo \"$KERNELOPT_TEST_GONE:$KERNELOPT_TEST_CHANGED:$KERNELOPT_TEST_NEW\"; pwd; ulimit -c; "
       "ulimit -d");
   options.command.environment = {{"KERNELOPT_TEST_GONE", std::nullopt},
@@ -136,9 +136,9 @@ TEST(RunChild, EnvironmentFolderAndLimits) {
 TEST(RunChild, OnlyThreeDescriptorsDefaultSignalsOwnGroup) {
   int leak = dup(0);  // without close-on-exec
   auto old = signal(SIGPIPE, SIG_IGN);
-  auto result = RunChild(
-      Shell("ls /proc/self/fd | wc -l; grep SigIgn /proc/self/status; cut -d' ' -f5 /proc/$$/stat; "
-            "echo $$"));
+  auto result = RunChild(RunShell(
+      "ls /proc/self/fd | wc -l; grep SigIgn /proc/self/status; cut -d' ' -f5 /proc/$$/stat; "
+      "echo $$"));
   signal(SIGPIPE, old);
   close(leak);
   ASSERT_TRUE(result);
@@ -157,7 +157,7 @@ TEST(RunChild, CancelEndsTheWait) {
     RequestCancel();
   });
   const int64_t start = MonotonicMs();
-  auto result = RunChild(Shell("sleep 100", 60000));
+  auto result = RunChild(RunShell("sleep 100", 60000));
   later.join();
   ResetCancel();
   ASSERT_FALSE(result);

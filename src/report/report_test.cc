@@ -216,11 +216,23 @@ TEST_F(ReportTest, TheSummaryFitsAScreen) {
   const std::string summary = ReportSummary(*ReportData(*store_));
   std::istringstream lines(summary);
   int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) EXPECT_LE(line.size(), 100u) << line;
+  for (std::string line; std::getline(lines, line); ++count) EXPECT_LE(line.size(), 80u) << line;
   EXPECT_LE(count, 25);
   EXPECT_THAT(summary, HasSubstr("improved: 1 of 3 kernels [preview]"));
   EXPECT_THAT(summary, HasSubstr("++++"));
   EXPECT_THAT(summary, HasSubstr("+x.."));
+}
+
+TEST_F(ReportTest, TheSummaryBreaksSentencesAndDropsNothingOfThem) {
+  std::string message;
+  for (int i = 0; i < 40; ++i) message += "word" + std::to_string(i) + " ";
+  message += std::string(100, 'x') + " and the end";
+  ASSERT_TRUE(store_->SetFact("outcome", Json{{"result", "kept"}, {"message", message}}.dump()));
+  const std::string summary = ReportSummary(*ReportData(*store_));
+  EXPECT_THAT(summary, HasSubstr("word39"));
+  EXPECT_THAT(summary, HasSubstr("and the end\n"));
+  std::istringstream lines(summary);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 TEST(HtmlTest, TextIsEscapedAndValid) {

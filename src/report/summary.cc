@@ -5,12 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "report/fields.h"
+#include "report/html.h"
 #include "report/report.h"
 
 namespace kernelopt {
 namespace {
 
-constexpr size_t kColumns = 100;
+constexpr size_t kColumns = 80;  // of a terminal that nobody has made wider
 constexpr size_t kShownVariants = 4;
 constexpr size_t kShownKernels = 8;
 constexpr size_t kShownReasons = 3;
@@ -18,6 +19,23 @@ constexpr size_t kShownReasons = 3;
 void AddLine(std::string& out, std::string_view line) {
   out += Cut(line, kColumns);
   out += '\n';
+}
+
+/// A sentence, broken at spaces: what it says last may be what to do.
+void AddSentence(std::string& out, const std::string& sentence) {
+  const std::string text = CleanText(sentence);
+  std::string line;
+  for (size_t i = 0; i < text.size();) {
+    const size_t end = std::min(text.find(' ', i), text.size());
+    const std::string word = text.substr(i, end - i);
+    i = std::min(end + 1, text.size());
+    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+      AddLine(out, line);
+      line = " ";
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  AddLine(out, line);
 }
 
 std::string GateMarks(const Json& kernel) {
@@ -44,8 +62,8 @@ std::string VersionsText(const Json& versions) {
 
 void AddVariants(std::string& out, const Json& variants) {
   if (variants.empty()) return;
-  AddLine(out, fmt::format("{:<24} {:>10} {:>10} {:>10}   {}", "variant", "eager", "compiler",
-                           "ours", "speed-up (interval)"));
+  AddLine(out, fmt::format("{:<20} {:>9} {:>9} {:>9}  {}", "variant", "eager", "compiler", "ours",
+                           "speed-up (interval)"));
   for (size_t i = 0; i < std::min(variants.size(), kShownVariants); ++i) {
     const Json& variant = variants[i];
     const Json& speedup = Field(variant, "speedup");
@@ -54,7 +72,7 @@ void AddVariants(std::string& out, const Json& variants) {
       gain = fmt::format("{} ({} to {})", Times(Num(speedup, "median")), Times(Num(speedup, "lo")),
                          Times(Num(speedup, "hi")));
     }
-    AddLine(out, fmt::format("{:<24} {:>10} {:>10} {:>10}   {}", Shorten(Str(variant, "name"), 24),
+    AddLine(out, fmt::format("{:<20} {:>9} {:>9} {:>9}  {}", Shorten(Str(variant, "name"), 20),
                              Microseconds(Num(variant, "eager_us")),
                              Microseconds(Num(variant, "compiled_us")),
                              Microseconds(Num(variant, "ours_us")), gain));
@@ -63,8 +81,8 @@ void AddVariants(std::string& out, const Json& variants) {
 
 void AddKernels(std::string& out, const Json& kernels) {
   if (kernels.empty()) return;
-  AddLine(out, fmt::format("{:<32} {:>3} {:>8} {:>8} {:>8} {:>6} {:>5} {}", "kernel", "n",
-                           "compiler", "ours", "floor", "", "gates", "outcome"));
+  AddLine(out, fmt::format("{:<26} {:>3} {:>8} {:>8} {:>6} {:>5} {}", "kernel", "n", "compiler",
+                           "ours", "", "gates", "outcome"));
   for (size_t i = 0; i < std::min(kernels.size(), kShownKernels); ++i) {
     const Json& kernel = kernels[i];
     const auto compiler = Num(kernel, "compiler_us"), ours = Num(kernel, "ours_us");
@@ -73,12 +91,11 @@ void AddKernels(std::string& out, const Json& kernels) {
     const std::string reason = Str(kernel, "reason");
     const std::string outcome = Words(Str(kernel, "outcome")) +
                                 (reason.empty() || reason == "ok" ? "" : ": " + Words(reason));
-    AddLine(out, fmt::format("{:<32} {:>3} {:>8} {:>8} {:>8} {:>6} {:>5} {}",
-                             Shorten(Str(kernel, "name"), 32),
-                             static_cast<int64_t>(Num(kernel, "launches").value_or(0)),
-                             Microseconds(compiler), Microseconds(ours),
-                             Microseconds(Num(kernel, "floor_us")), Times(ratio), GateMarks(kernel),
-                             outcome));
+    AddLine(out,
+            fmt::format("{:<26} {:>3} {:>8} {:>8} {:>6} {:>5} {}", Shorten(Str(kernel, "name"), 26),
+                        static_cast<int64_t>(Num(kernel, "launches").value_or(0)),
+                        Microseconds(compiler), Microseconds(ours), Times(ratio), GateMarks(kernel),
+                        outcome));
   }
   if (kernels.size() > kShownKernels) {
     AddLine(out, fmt::format("... and {} more", kernels.size() - kShownKernels));
@@ -121,9 +138,9 @@ std::string ReportSummary(const Json& data) {
                            VersionsText(Field(data, "versions"))));
   const std::string result = Words(Str(outcome, "result"));
   const std::string message = Str(outcome, "message");
-  AddLine(out, fmt::format("{}{}{}{}", result.empty() ? "unfinished" : result,
-                           message.empty() ? "" : ": ", message,
-                           Flag(data, "preview") ? " [preview]" : ""));
+  AddSentence(out, fmt::format("{}{}{}{}", result.empty() ? "unfinished" : result,
+                               message.empty() ? "" : ": ", message,
+                               Flag(data, "preview") ? " [preview]" : ""));
   if (const auto at_most = Num(Field(data, "estimate"), "at_most")) {
     AddLine(out, fmt::format("estimated before the search: at most {}", Times(at_most)));
   }

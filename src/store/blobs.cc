@@ -60,7 +60,7 @@ Result<int64_t> CopyMissingBlobs(const std::string& from, const std::string& to)
     if (!it->is_regular_file()) continue;
     const std::string name =
         it->path().parent_path().filename().string() + it->path().filename().string();
-    if (!IsBlobName(name) || fs::exists(BlobPath(to, name))) continue;
+    if (!IsBlobName(name) || PathExists(BlobPath(to, name))) continue;
     const std::string bytes = KOPT_TRY(ReadBlob(from, name));
     KOPT_TRY(WriteBlob(to, bytes));
     ++copied;

@@ -114,6 +114,11 @@ TEST(StoreEnvironmentTest, SqliteCodesAreErrors) {
     EXPECT_EQ(error.code, c.wanted) << c.code;
     EXPECT_EQ(error.where, "/r/store.db");
   }
+  // A damaged schema shows as a statement that no longer fits it.
+  EXPECT_EQ(store::StoreError(SQLITE_ERROR, "no such column: x", "/r", false).code,
+            "corrupt_store");
+  EXPECT_EQ(store::StoreError(SQLITE_ERROR, "near \"x\": syntax error", "/r", false).code,
+            "store_failed");
 }
 
 TEST(StoreEnvironmentTest, KnowsNetworkFileSystems) {

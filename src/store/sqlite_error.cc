@@ -17,7 +17,12 @@ Error StoreError(int extended_code, std::string_view text, const std::string& pa
   const auto environment = [&](std::string_view code, std::string message) {
     return Error{ErrorKind::kEnvironment, std::string(code), std::move(message), path};
   };
-  switch (extended_code & 0xff) {
+  int code = extended_code & 0xff;
+  // Our own statements name what the schema has: what is missing was damaged.
+  if (code == SQLITE_ERROR && (text.starts_with("no such ") || text.contains("malformed"))) {
+    code = SQLITE_CORRUPT;
+  }
+  switch (code) {
     case SQLITE_FULL:
       return environment("disk_full",
                          "the disk is full; free some space and run the same command again");

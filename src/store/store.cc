@@ -69,7 +69,7 @@ std::string ReadOnlyUri(const std::string& path) {
     }
   }
   const bool quiet = access(fs::path(path).parent_path().c_str(), W_OK) != 0 &&
-                     !fs::exists(path + "-wal") && !fs::exists(path + "-journal");
+                     !PathExists(path + "-wal") && !PathExists(path + "-journal");
   return uri + (quiet ? "?mode=ro&immutable=1" : "?mode=ro");
 }
 
@@ -339,7 +339,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& folder, StoreMode 
                std::chrono::system_clock::now().time_since_epoch())
         .count();
   };
-  if (mode != StoreMode::kCreate && !fs::exists(impl->path)) {
+  if (mode != StoreMode::kCreate && !PathExists(impl->path)) {
     return Fail(ErrorKind::kUsage, "no_such_run",
                 "there is no run in this folder; give the folder that `kernelopt optimize` named",
                 folder);

@@ -187,9 +187,12 @@ class FakeModelWorker : public ModelWorker {
                            const std::vector<int>&, const Progress&) override {
     return check(variant, pack);
   }
-  Result<ModelTiming> Time(const ModelSpec&, const VariantSpec& variant, const std::string& pack,
-                           int, int, const Progress&) override {
-    return time(variant, pack);
+  Result<std::vector<ModelTiming>> Time(const ModelSpec&, const VariantSpec& variant,
+                                        const std::string& pack, int measurements, int, int,
+                                        const Progress&) override {
+    std::vector<ModelTiming> timings;
+    for (int i = 0; i < measurements; ++i) timings.push_back(KOPT_TRY(time(variant, pack)));
+    return timings;
   }
   Result<std::vector<double>> Noise(int, const Progress&) override { return noise; }
 };

@@ -82,7 +82,7 @@ inline BuiltSite PointwiseSite(const std::string& name, LaunchConfig config) {
 /// A compiler whose outputs name real TTIR and PTX of the source tree.
 inline FakeCompiler PlainCompiler(const std::string& source_dir) {
   FakeCompiler compiler;
-  compiler.ttir_path = source_dir + "/src/ttir/testdata/pointwise.ttir";
+  compiler.ttir_path = source_dir + "/src/agents/testdata/plain.ttir";
   compiler.ptx_path = source_dir + "/src/agents/testdata/plain.ptx";
   return compiler;
 }

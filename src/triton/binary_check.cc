@@ -27,6 +27,15 @@ std::vector<std::string> Added(const std::set<std::string>& candidate,
   return added;
 }
 
+/// Functions whose result is the exact one, rounded once: they can't be less exact
+/// than whatever the compiler's kernel does.
+bool IsExact(std::string_view name) {
+  static const std::set<std::string_view> kExact = {
+      "math.absf", "math.absi",     "math.fma",        "math.floor",
+      "math.ceil", "math.copysign", "tt.precise_sqrt", "tt.precise_divf"};
+  return kExact.contains(name);
+}
+
 /// What an instruction or operand of PTX is banned for, or "".
 std::string_view BanOf(std::string_view word) {
   if (word.starts_with("%clock") || word.starts_with("%globaltimer")) return "ptx_clock";
@@ -100,10 +109,19 @@ std::vector<StaticFinding> CompareTtir(const TtirFacts& candidate, const TtirFac
       add("narrower_arithmetic",
           fmt::format("it computes in {}, where the compiler's kernel does not", type));
   }
+  int own_widest = 0;
+  for (const std::string& type : candidate.arithmetic_types)
+    own_widest = std::max(own_widest, Bits(type));
+  if (own_widest > 0 && own_widest < widest && findings.empty())
+    add("narrower_arithmetic",
+        fmt::format("it computes in floats of at most {} bits, the compiler's kernel of {}",
+                    own_widest, widest));
   for (const std::string& type : Added(candidate.narrowed_types, baseline.narrowed_types))
-    add("narrower_rounding",
-        fmt::format("it rounds to {} and widens again, where the compiler's kernel does not",
-                    type));
+    // Rounding sums in double to what the compiler's kernel computes in loses nothing.
+    if (widest == 0 || Bits(type) < widest)
+      add("narrower_rounding",
+          fmt::format("it rounds to {} and widens again, where the compiler's kernel does not",
+                      type));
   for (const auto& [kind, count] : candidate.dots) {
     auto known = baseline.dots.find(kind);
     if (known == baseline.dots.end() && !kind.ends_with(" ieee"))
@@ -124,12 +142,15 @@ std::vector<StaticFinding> CompareTtir(const TtirFacts& candidate, const TtirFac
     add("added_assembly", fmt::format("it has {} pieces of assembly, the compiler's kernel {}",
                                       candidate.inline_asm, baseline.inline_asm));
   for (const std::string& symbol : Added(candidate.extern_symbols, baseline.extern_symbols))
-    add("added_library_function",
-        fmt::format("it calls {}, which the compiler's kernel does not", symbol));
+    // "__nv_exp" is "__nv_expf" for doubles.
+    if (!baseline.extern_symbols.contains(symbol + "f"))
+      add("added_library_function",
+          fmt::format("it calls {}, which the compiler's kernel does not", symbol));
   for (const std::string& name : Added(candidate.math_functions, baseline.math_functions))
-    add("added_math_function",
-        fmt::format("it has {}, which the compiler's kernel has not and which may be less exact",
-                    name));
+    if (!IsExact(name))
+      add("added_math_function",
+          fmt::format("it has {}, which the compiler's kernel has not and which may be less exact",
+                      name));
   if (candidate.volatile_access && !baseline.volatile_access)
     add("volatile_access", "it has a volatile load, which the compiler's kernel has not");
   for (const std::string& hint : Added(candidate.hints, baseline.hints))

@@ -29,6 +29,12 @@ TEST(BinaryCheckTest, ComparesTtir) {
       {"", [](TtirFacts&) {}},
       {"", [](TtirFacts& f) { f.arithmetic_types.insert("f64"); }},
       {"", [](TtirFacts& f) { f.extern_symbols.clear(); }},
+      {"", [](TtirFacts& f) { f.extern_symbols.insert("__nv_exp"); }},
+      {"added_library_function", [](TtirFacts& f) { f.extern_symbols.insert("__nv_log"); }},
+      {"", [](TtirFacts& f) { f.math_functions.insert("math.fma"); }},
+      {"", [](TtirFacts& f) { f.math_functions.insert("tt.precise_sqrt"); }},
+      {"added_math_function", [](TtirFacts& f) { f.math_functions.insert("math.sqrt"); }},
+      {"", [](TtirFacts& f) { f.narrowed_types.insert("f32"); }},
       {"narrower_arithmetic", [](TtirFacts& f) { f.arithmetic_types.insert("f16"); }},
       {"narrower_arithmetic", [](TtirFacts& f) { f.arithmetic_types.insert("bf16"); }},
       {"narrower_rounding", [](TtirFacts& f) { f.narrowed_types.insert("bf16"); }},
@@ -63,6 +69,12 @@ TEST(BinaryCheckTest, ComparesTtir) {
   TtirFacts wide = Baseline();
   wide.arithmetic_types = {"f64"};
   EXPECT_EQ(CompareTtir(Baseline(), wide)[0].code, "narrower_arithmetic");
+  // Nor one that computes in both give up the wider of them.
+  wide.arithmetic_types = {"f32", "f64"};
+  EXPECT_EQ(CompareTtir(Baseline(), wide)[0].code, "narrower_arithmetic");
+  TtirFacts copy = Baseline();
+  copy.arithmetic_types.clear();
+  EXPECT_TRUE(CompareTtir(copy, wide).empty());
 }
 
 TEST(BinaryCheckTest, ComparesPtx) {

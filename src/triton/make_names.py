@@ -1,9 +1,10 @@
 """Writes names.inc: the names that a kernel's text may use, per triton version.
 
-    python make_names.py 3.6=TRITON,TORCH 3.7=TRITON,TORCH > names.inc
+    python make_names.py 3.5=TRITON,TORCH 3.6=TRITON,TORCH ... > names.inc
 
-TRITON and TORCH are package folders of a matching pair; their sources are
-parsed, never imported. WANTED is the choice: what generated kernels use and
+TRITON and TORCH are package folders of a pair that fits; their sources are parsed, never
+imported. (A helper that the user's torch lacks after all is an error of the compilation:
+the list says what may be executed, not what works.) WANTED is the choice: what generated kernels use and
 what is needed to rewrite them. A name is written for each version that has it.
 Left out on purpose: assembly, atomics, descriptors and block pointers,
 printing, alignment claims (multiple_of, assume), `extra`, scratch and barrier
@@ -50,6 +51,8 @@ def exported(path):
 def names(triton, torch):
     language = os.path.join(triton, "language")
     found = {f"tl.{n}" for n in exported(os.path.join(language, "__init__.py")) & set(TL)}
+    if "PropagateNan" in exported(os.path.join(language, "__init__.py")):
+        found.add("tl.PropagateNan.ALL")
     found |= {f"tl_math.{n}" for n in functions(os.path.join(language, "math.py"))}
     libdevice = functions(os.path.join(language, "extra", "cuda", "libdevice.py"))
     found |= {f"libdevice.{n}" for n in libdevice if not n.startswith("fast_")}

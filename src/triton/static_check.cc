@@ -17,8 +17,10 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-constexpr unsigned kTriton36 = 1;
-constexpr unsigned kTriton37 = 2;
+constexpr unsigned kTriton35 = 1;
+constexpr unsigned kTriton36 = 2;
+constexpr unsigned kTriton37 = 4;
+constexpr unsigned kTriton38 = 8;
 
 /// Names like "tl.load" that all versions of the mask have.
 Names NamesOf(unsigned versions) {
@@ -32,12 +34,14 @@ Names NamesOf(unsigned versions) {
 }
 
 const Names& NamesOf(std::string_view version) {
-  static const Names k36 = NamesOf(kTriton36);
-  static const Names k37 = NamesOf(kTriton37);
-  static const Names kShared = NamesOf(kTriton36 | kTriton37);
-  if (version == "3.6" || version.starts_with("3.6.")) return k36;
-  if (version == "3.7" || version.starts_with("3.7.")) return k37;
-  return kShared;
+  static const std::map<std::string, Names, std::less<>> kKnown = {{"3.5", NamesOf(kTriton35)},
+                                                                   {"3.6", NamesOf(kTriton36)},
+                                                                   {"3.7", NamesOf(kTriton37)},
+                                                                   {"3.8", NamesOf(kTriton38)}};
+  static const Names kShared = NamesOf(kTriton35 | kTriton36 | kTriton37 | kTriton38);
+  const size_t dot = version.find('.', version.find('.') + 1);
+  const auto known = kKnown.find(version.substr(0, dot));
+  return known == kKnown.end() ? kShared : known->second;
 }
 
 bool IsModule(std::string_view name) {
@@ -121,7 +125,8 @@ class Checker {
       if (IsReserved(function.name))
         Add(function.definition, "rebinds_name",
             fmt::format("a function may not be called {}", function.name));
-      for (const auto& [name, annotation] : Parameters(function.definition)) keywords_.insert(name);
+      for (const auto& [name, annotation] : Parameters(function.definition))
+        keywords_[function.name].insert(name);
     }
     if (!function_names_.contains(live_.entry))
       findings_.push_back(
@@ -460,8 +465,10 @@ class Checker {
       }
       std::string_view keyword = argument.Field("name").Text();
       Node value = argument.Field("value");
-      if (!IsKeyword(keyword) && !keywords_.contains(keyword))
-        Add(argument, "keyword_argument", fmt::format("found the keyword {}", keyword));
+      // Only a helper's own parameters: one called `volatile` lets no load be that.
+      const bool known =
+          function_names_.contains(name) ? keywords_[name].contains(keyword) : IsKeyword(keyword);
+      if (!known) Add(argument, "keyword_argument", fmt::format("found the keyword {}", keyword));
       if (keyword == "eviction_policy" || keyword == "cache_modifier") CacheHint(keyword, value);
       Expression(value);
     }
@@ -493,7 +500,8 @@ class Checker {
 
   const Kernel& live_;
   const Names& names_;
-  Names function_names_, keywords_, locals_;
+  Names function_names_, locals_;
+  std::map<std::string, Names> keywords_;  ///< of each function of the text
   std::vector<StaticFinding> findings_;
 };
 

@@ -3,27 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+
+#include "ttir/characters.h"
 
 namespace kernelopt {
 namespace {
 
-constexpr int kMaxDepth = 100;
-
-bool IsWordChar(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$';
-}
-bool IsNameChar(char c) {
-  return IsWordChar(c) || c == '-';
-}
-
-std::string Trim(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
-    text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
-    text.remove_suffix(1);
-  return std::string(text);
-}
+constexpr int kMostRegions = 100;  // inside each other
 
 /// Splits at commas outside of brackets.
 std::vector<std::string> SplitTypes(std::string_view text) {
@@ -35,7 +21,7 @@ std::vector<std::string> SplitTypes(std::string_view text) {
     if (c == '<' || c == '(' || c == '[' || c == '{') ++depth;
     if ((c == '>' && !(i > 0 && text[i - 1] == '-')) || c == ')' || c == ']' || c == '}') --depth;
     if (c == ',' && (depth == 0 || i == text.size())) {
-      std::string part = Trim(text.substr(begin, i - begin));
+      std::string part(Trim(text.substr(begin, i - begin)));
       if (!part.empty()) parts.push_back(std::move(part));
       begin = i + 1;
     }
@@ -45,81 +31,24 @@ std::vector<std::string> SplitTypes(std::string_view text) {
 
 /// "(a, b)" or "a" as a list.
 std::vector<std::string> TypeList(const std::string& text) {
-  std::string trimmed = Trim(text);
+  std::string trimmed(Trim(text));
   if (trimmed.size() >= 2 && trimmed.front() == '(' && trimmed.back() == ')')
     trimmed = trimmed.substr(1, trimmed.size() - 2);
   return SplitTypes(trimmed);
 }
 
-/// The same shape with another element type.
-std::string WithElement(const std::string& type, std::string_view element) {
-  std::string_view old = ElementType(type);
-  if (old.size() == type.size()) return std::string(element);
-  std::string result = type;
-  size_t at = static_cast<size_t>(old.data() - type.data());
-  return result.replace(at, old.size(), element);
-}
-
-/// What a pointer (or a tensor of pointers) points at.
-std::string Pointee(const std::string& type) {
-  std::string_view element = ElementType(type);
-  constexpr std::string_view kPointer = "!tt.ptr<";
-  if (!element.starts_with(kPointer)) return "";
-  std::string_view inner = element.substr(kPointer.size(), element.size() - kPointer.size() - 1);
-  if (size_t comma = inner.rfind(',');
-      comma != std::string_view::npos && inner.find('>') == std::string_view::npos) {
-    inner = inner.substr(0, comma);  // address space
-  }
-  return WithElement(type, inner);
-}
-
 }  // namespace
-
-bool StripLocations(std::string_view text, std::string* out) {
-  out->clear();
-  out->reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    char c = text[i];
-    if (c == '"') {
-      size_t end = i + 1;
-      while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
-      if (end >= text.size()) return false;
-      out->append(text.substr(i, end + 1 - i));
-      i = end + 1;
-    } else if (c == '/' && i + 1 < text.size() && text[i + 1] == '/') {
-      while (i < text.size() && text[i] != '\n') ++i;
-    } else if (text.substr(i).starts_with("loc(") && (i == 0 || !IsNameChar(text[i - 1])) &&
-               (i == 0 || text[i - 1] != '%')) {
-      int depth = 0;
-      for (i += 3; i < text.size(); ++i) {
-        if (text[i] == '"') {
-          for (++i; i < text.size() && text[i] != '"'; ++i)
-            if (text[i] == '\\') ++i;
-        } else if (text[i] == '(') {
-          ++depth;
-        } else if (text[i] == ')' && --depth == 0) {
-          break;
-        } else if (text[i] == '\n') {
-          out->push_back('\n');
-        }
-      }
-      if (i >= text.size()) return false;
-      ++i;
-    } else {
-      out->push_back(c);
-      ++i;
-    }
-  }
-  return true;
-}
 
 TtirParser::TtirParser(std::string_view text, std::string_view file) : source_(text), file_(file) {}
 
 Result<TtirModule> TtirParser::Parse() {
-  if (!StripLocations(source_, &text_)) return Bad("a string or location that never ends");
+  if (!StripLocations(source_, &text_, &locations_))
+    return Bad("a string or location that never ends");
   scopes_.emplace_back();
   KOPT_CHECK_OK(ParseTopLevel());
   if (module_.functions.empty()) return Bad("no function");
+  for (TtirFunction& function : module_.functions) SetSourceLines(&function.body);
+  module_.text = std::move(text_);
   return std::move(module_);
 }
 
@@ -129,11 +58,16 @@ Status TtirParser::ParseTopLevel() {
     SkipBlank();
     if (pos_ >= text_.size()) break;
     if (text_[pos_] == '#' || text_[pos_] == '!') {  // an alias: it ends with its line
+      size_t begin = pos_++;
+      std::string name = "#" + TakeWord();
       while (pos_ < text_.size() && text_[pos_] != '\n') ++pos_;
+      if (int location = locations_.LastIn(begin, pos_); location >= 0)
+        locations_.Name(name, location);
     } else if (in_module && Take("}")) {
       in_module = false;
-    } else if (Take("tt.func")) {
+    } else if (const size_t begin = pos_; Take("tt.func")) {
       KOPT_CHECK_OK(ParseFunction());
+      module_.functions.back().span = {begin, pos_};
     } else if (!in_module && (Take("module") || Take("builtin.module"))) {
       in_module = true;
       while (pos_ < text_.size() && !AtLineEndAfterBrace()) {
@@ -212,8 +146,9 @@ Result<std::vector<ValueId>> TtirParser::ParseBindings() {
 
 Status TtirParser::ParseRegion(
     TtirRegion* region, const std::vector<std::pair<std::string, std::string>>& first_arguments) {
+  region->span.begin = pos_;
   if (!Take("{")) return Bad("no region");
-  if (++depth_ > kMaxDepth) return Bad("regions nested too deeply");
+  if (++depth_ > kMostRegions) return Bad("regions nested too deeply");
   scopes_.emplace_back();
   region->blocks.emplace_back();
   for (const auto& [name, type] : first_arguments)
@@ -231,6 +166,7 @@ Status TtirParser::ParseRegion(
       region->blocks.back().ops.push_back(std::move(op));
     }
   }
+  region->span.end = pos_;
   scopes_.pop_back();
   --depth_;
   return {};
@@ -251,6 +187,7 @@ Status TtirParser::ParseBlockLabel(TtirBlock* block) {
 Result<TtirOp> TtirParser::ParseOp() {
   TtirOp op;
   op.line = Line();
+  op.span.begin = pos_;
   op_name_ = "operation";
   std::vector<std::string> result_names;
   if (pos_ < text_.size() && text_[pos_] == '%') {
@@ -291,6 +228,7 @@ Result<TtirOp> TtirParser::ParseOp() {
   KOPT_CHECK_OK(ParseRest(&op, arguments, &types));
   for (std::string& name : result_names) op.results.push_back(Define(std::move(name), ""));
   SetResultTypes(op, types);
+  op.span.end = pos_;
   return op;
 }
 
@@ -311,7 +249,7 @@ Status TtirParser::ParseFor(TtirOp* op,
     SkipSpaces();
     if (!Take(separator)) return Bad(fmt::format("a loop without '{}'", separator));
     SkipSpaces();
-    op->operands.push_back(KOPT_TRY(Use(KOPT_TRY(TakeName()))));
+    op->operands.push_back(KOPT_TRY(TakeUse()));
   }
   arguments->emplace_back(std::move(induction), module_.TypeOf(op->operands[0]));
   SkipSpaces();
@@ -348,7 +286,7 @@ Result<std::vector<std::pair<std::string, ValueId>>> TtirParser::ParseAssignment
     SkipSpaces();
     if (!Take("=")) return Bad("a carried value without a start");
     SkipSpaces();
-    ValueId initial = KOPT_TRY(Use(KOPT_TRY(TakeName())));
+    ValueId initial = KOPT_TRY(TakeUse());
     result.emplace_back(std::move(name), initial);
     SkipBlank();
   }
@@ -372,8 +310,7 @@ Status TtirParser::ParseRest(TtirOp* op,
       if (!SkipString()) return Bad("a string that never ends");
       sink->append(text_, begin, pos_ - begin);
     } else if (c == '%') {
-      std::string name = KOPT_TRY(TakeName());
-      op->operands.push_back(KOPT_TRY(Use(name)));
+      op->operands.push_back(KOPT_TRY(TakeUse()));
     } else if (c == '^') {
       KOPT_CHECK_OK(ParseSuccessor(op));
     } else if (c == '{' && AtLineEndAfterBrace()) {
@@ -430,7 +367,7 @@ Status TtirParser::ParseSuccessor(TtirOp* op) {
   if (Take("(")) {
     do {
       SkipSpaces();
-      successor.arguments.push_back(KOPT_TRY(Use(KOPT_TRY(TakeName()))));
+      successor.arguments.push_back(KOPT_TRY(TakeUse()));
       SkipSpaces();
     } while (Take(","));
     if (!Take(":")) return Bad("arguments of a branch without types");
@@ -449,20 +386,34 @@ void TtirParser::SetResultTypes(const TtirOp& op, const TypeText& types) {
   if (!types.arrow.empty()) {
     list = TypeList(types.arrow);
   } else if (size_t to = types.colon.find(" to "); to != std::string::npos) {
-    list = {Trim(std::string_view(types.colon).substr(to + 4))};
+    list = {std::string(Trim(std::string_view(types.colon).substr(to + 4)))};
   } else {
     list = SplitTypes(types.colon);
     if (op.name == "arith.constant" && list.empty()) list = {"i1"};
     if (!list.empty()) {
       std::string type = op.name == "tt.addptr" ? list.front() : list.back();
-      if (op.name == "tt.load") type = Pointee(list.front());
-      if (op.name == "arith.cmpi" || op.name == "arith.cmpf") type = WithElement(type, "i1");
+      if (op.name == "tt.load") type = PointeeType(list.front());
+      if (op.name == "arith.cmpi" || op.name == "arith.cmpf") type = WithElementType(type, "i1");
+      if (op.name == "tt.make_tensor_descriptor" && type.starts_with("<"))
+        type = "!tt.tensordesc" + type;
       if (op.name == "tt.unsplat") type = std::string(ElementType(type));
       list.assign(op.results.size(), type);
     }
   }
   if (list.size() != op.results.size()) return;
   for (size_t i = 0; i < list.size(); ++i) module_.values[op.results[i]].type = list[i];
+}
+
+/// An operation's location stands at its end, behind its regions.
+void TtirParser::SetSourceLines(TtirRegion* region) {
+  for (TtirBlock& block : region->blocks) {
+    for (TtirOp& op : block.ops) {
+      const size_t begin = op.regions.empty() ? op.span.begin : op.regions.back().span.end;
+      if (int location = locations_.LastIn(begin, op.span.end); location >= 0)
+        op.source_line = locations_.Line(location);
+      for (TtirRegion& inner : op.regions) SetSourceLines(&inner);
+    }
+  }
 }
 
 void TtirParser::SkipSpaces() {
@@ -518,7 +469,7 @@ Result<std::string> TtirParser::TakeType() {
     if (depth == 0 && (c == ',' || c == ')' || c == '{' || c == '=' || c == '\n')) break;
     if (c == '>' || c == ')' || c == ']') --depth;
   }
-  std::string type = Trim(std::string_view(text_).substr(begin, pos_ - begin));
+  std::string type(Trim(std::string_view(text_).substr(begin, pos_ - begin)));
   if (type.empty()) return Bad("no type where one should be");
   return type;
 }
@@ -576,9 +527,14 @@ ValueId TtirParser::Define(std::string name, std::string type) {
   return id;
 }
 
-Result<ValueId> TtirParser::Use(const std::string& name) const {
+Result<ValueId> TtirParser::TakeUse() {
+  const size_t begin = pos_;
+  const std::string name = KOPT_TRY(TakeName());
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    if (auto it = scope->find(name); it != scope->end()) return it->second;
+    if (auto it = scope->find(name); it != scope->end()) {
+      module_.uses.push_back({{begin, pos_}, it->second});
+      return it->second;
+    }
   }
   return Bad(fmt::format("{}, which nothing defines,", name));
 }

@@ -8,14 +8,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "ttir/locations.h"
 #include "ttir/ttir.h"
 
 namespace kernelopt {
-
-/// MLIR text without loc(...) and comments; every character is replaced or
-/// kept such that lines keep their numbers. False when a string or a location
-/// never ends.
-bool StripLocations(std::string_view text, std::string* out);
 
 class TtirParser {
  public:
@@ -42,6 +38,7 @@ class TtirParser {
                    TypeText* types);
   Status ParseSuccessor(TtirOp* op);
   void SetResultTypes(const TtirOp& op, const TypeText& types);
+  void SetSourceLines(TtirRegion* region);
 
   // Text level.
   void SkipSpaces();
@@ -58,11 +55,12 @@ class TtirParser {
 
   // Values.
   ValueId Define(std::string name, std::string type);
-  Result<ValueId> Use(const std::string& name) const;
+  Result<ValueId> TakeUse();  ///< a name that was defined before
 
   std::string_view source_;
   std::string file_;
   std::string text_;
+  TtirLocations locations_;
   size_t pos_ = 0;
   mutable size_t line_pos_ = 0;  ///< Line() counts on from here
   mutable int line_ = 1;

@@ -52,6 +52,24 @@ std::string_view ElementType(std::string_view type) {
   return inner;
 }
 
+std::string WithElementType(std::string_view type, std::string_view element) {
+  std::string_view old = ElementType(type);
+  std::string result(type);
+  return result.replace(static_cast<size_t>(old.data() - type.data()), old.size(), element);
+}
+
+std::string PointeeType(std::string_view type) {
+  std::string_view element = ElementType(type);
+  constexpr std::string_view kPointer = "!tt.ptr<";
+  if (!element.starts_with(kPointer) || !element.ends_with('>')) return "";
+  std::string_view inner = element.substr(kPointer.size(), element.size() - kPointer.size() - 1);
+  if (size_t comma = inner.rfind(',');
+      comma != std::string_view::npos && inner.find('>') == std::string_view::npos) {
+    inner = inner.substr(0, comma);  // address space
+  }
+  return WithElementType(type, inner);
+}
+
 bool IsPointerType(std::string_view type) {
   return ElementType(type).starts_with("!tt.ptr<");
 }

@@ -39,8 +39,14 @@ struct TtirBlock {
   std::vector<TtirOp> ops;
 };
 
+/// A range of TtirModule::text.
+struct TtirSpan {
+  size_t begin = 0, end = 0;
+};
+
 struct TtirRegion {
   std::vector<TtirBlock> blocks;
+  TtirSpan span;  ///< from '{' to past '}'
 };
 
 struct TtirOp {
@@ -55,7 +61,12 @@ struct TtirOp {
     std::vector<ValueId> arguments;
   };
   std::vector<Successor> successors;  ///< of cf.br, cf.cond_br
-  int line = 0;
+  int line = 0;                       ///< of the TTIR text
+  /// Line of the kernel's source, from the location; of an operation inside a
+  /// called function the line of the call in the entry. 0 where the text has no
+  /// location.
+  int source_line = 0;
+  TtirSpan span;  ///< from the results' names to the line's end
 };
 
 struct TtirFunction {
@@ -64,11 +75,22 @@ struct TtirFunction {
   std::vector<ValueId> parameters;
   TtirRegion body;
   int line = 0;
+  TtirSpan span;  ///< from "tt.func" to the body's end
+};
+
+/// A place where a value is used as an operand.
+struct TtirUse {
+  TtirSpan span;
+  ValueId value = 0;
 };
 
 struct TtirModule {
   std::vector<TtirFunction> functions;
   std::vector<TtirValue> values;
+  /// The text without locations and comments, which spans point into; its lines
+  /// are those of the text that was read.
+  std::string text;
+  std::vector<TtirUse> uses;  ///< by position
 
   /// The one public function, or null when there is none or several.
   const TtirFunction* Entry() const;
@@ -85,6 +107,14 @@ void WalkOps(const TtirModule& module, const std::function<void(const TtirOp&)>&
 /// The element type: "f32" of "tensor<64x32xf32>" and of "f32", "!tt.ptr<f32>"
 /// of "tensor<8x!tt.ptr<f32>>".
 std::string_view ElementType(std::string_view type);
+
+/// The same shape with another element type: ("tensor<8xf32>", "i1") gives
+/// "tensor<8xi1>".
+std::string WithElementType(std::string_view type, std::string_view element);
+
+/// What a pointer or a tensor of pointers points at, in its shape: "tensor<8xf32>"
+/// of "tensor<8x!tt.ptr<f32, 1>>"; empty for other types.
+std::string PointeeType(std::string_view type);
 
 /// True for pointers and tensors of pointers.
 bool IsPointerType(std::string_view type);

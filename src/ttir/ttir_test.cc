@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -100,6 +101,105 @@ TEST(TtirTest, ReadsGenericFormBranchesWithArgumentsAndQuotedNames) {
   const TtirOp& reduce = module->Entry()->body.blocks[1].ops[0];
   EXPECT_EQ(module->TypeOf(reduce.results[1]), "i32");
   EXPECT_EQ(module->TypeOf(module->Entry()->body.blocks[2].ops[0].results[0]), "f32");
+}
+
+int SourceLineOf(const TtirModule& module, std::string_view name) {
+  int line = -1;
+  WalkOps(module, [&](const TtirOp& op) {
+    if (op.name == name && line < 0) line = op.source_line;
+  });
+  return line;
+}
+
+/// What each supported version prints of the same kernels.
+TEST(TtirTest, ReadsEveryVersionsText) {
+  for (const std::string version : {"3.5.1", "3.6.0", "3.7.1", "3.8.0"}) {
+    const std::string folder = "versions/" + version + "/";
+    TtirModule dot = Fixture(folder + "dot");
+    EXPECT_EQ(ReadFacts(dot).dots, (std::map<std::string, int>{{"f16 tf32", 1}})) << version;
+    EXPECT_EQ(Counts(dot)["scf.for"], 1);
+    TtirModule atomics = Fixture(folder + "atomics");
+    EXPECT_EQ(ReadFacts(atomics).atomics, 3) << version;
+    TtirModule scan = Fixture(folder + "scan");
+    EXPECT_EQ(Counts(scan)["tt.scan"], 2) << version;
+    EXPECT_EQ(Counts(scan)["tt.reduce"], 1) << version;
+    TtirModule library = Fixture(folder + "library");
+    EXPECT_THAT(ReadFacts(library).extern_symbols, UnorderedElementsAre("__nv_tanhf", "__nv_powf"));
+    EXPECT_EQ(Counts(library)["cf.cond_br"], 2) << version;
+    EXPECT_EQ(Counts(library)["tt.assert"], 1) << version;
+    TtirModule descriptors = Fixture(folder + "descriptors");
+    EXPECT_FALSE(PointerUses(descriptors).has_value()) << version;
+    for (const TtirModule* module : {&dot, &atomics, &scan, &library, &descriptors}) {
+      int placed = 0, ops = 0;
+      WalkOps(*module, [&](const TtirOp& op) {
+        ++ops;
+        placed += op.source_line > 0;
+        const std::string_view text(module->text);
+        EXPECT_EQ(text.find(op.name, op.span.begin) < op.span.end, true) << op.name;
+        EXPECT_EQ(std::count(text.begin(), text.begin() + static_cast<long>(op.span.begin), '\n'),
+                  op.line - 1)
+            << op.name;
+      });
+      EXPECT_GT(placed, ops * 3 / 4) << version;  // constants that were folded have none
+      for (const TtirValue& value : module->values) EXPECT_NE(value.type, "") << value.name;
+      for (const TtirUse& use : module->uses)
+        EXPECT_EQ(module->text.substr(use.span.begin, use.span.end - use.span.begin),
+                  module->values[use.value].name);
+    }
+  }
+}
+
+TEST(TtirTest, LeadsToTheSourceLine) {
+  auto module = ReadTtir(R"(#loc = loc("k.py":3:0)
+tt.func @f(%c: i1 loc("c"(#loc)), %n: i32 loc(unknown)) {
+  %a = arith.addi %n, %n : i32 loc(#loc1)
+  %b = arith.subi %n, %n : i32 loc("named"("a )\" file.py":12:5))
+  %d = arith.muli %n, %n : i32 loc(callsite(#loc1 at callsite("x"("lib.py":1:2) at #loc2)))
+  scf.if %c {
+    %e = arith.divsi %n, %n : i32 loc(fused<"pass">[unknown, #loc2, #loc1])
+    %f = arith.remsi %n, %n : i32
+  } loc(#loc3)
+  %g = arith.andi %n, %n : i32 loc(#missing)
+  %h = arith.ori %n, %n : i32 loc(#loop)
+  %i = arith.xori %n, %n : i32 loc("just a name")
+  tt.return loc(unknown)
+}
+#loc1 = loc("k.py":7:9)
+#loc2 = loc("y"("k.py":20:9 to :15))
+#loc3 = loc(#loc2)
+#loop = loc(fused[#loop, #loop])
+)",
+                         "m");
+  ASSERT_TRUE(module.has_value()) << module.error().ToString();
+  const std::pair<const char*, int> cases[] = {
+      {"arith.addi", 7},   {"arith.subi", 12}, {"arith.muli", 20}, {"scf.if", 20},
+      {"arith.divsi", 20}, {"arith.remsi", 0}, {"arith.andi", 0},  {"arith.ori", 0},
+      {"arith.xori", 0},   {"tt.return", 0}};
+  for (auto [name, line] : cases) EXPECT_EQ(SourceLineOf(*module, name), line) << name;
+
+  // A called function's operations are where the entry calls it.
+  TtirModule scan = Fixture("versions/3.8.0/scan");
+  auto source = ReadFile(std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/make_fixtures.py");
+  ASSERT_TRUE(source.has_value());
+  std::vector<std::string> lines(1);
+  for (char c : *source) c == '\n' ? lines.emplace_back() : lines.back() += std::string(1, c);
+  auto line_of = [&](std::string_view name) {
+    return lines[static_cast<size_t>(SourceLineOf(scan, name)) - 1];
+  };
+  EXPECT_THAT(line_of("tt.reduce"), HasSubstr("tl.max(x, 0, return_indices=True)"));
+  EXPECT_THAT(line_of("tt.scan"), HasSubstr("tl.associative_scan("));
+  EXPECT_THAT(line_of("tt.load"), HasSubstr("x = tl.load(x_ptr + i)"));
+  EXPECT_THAT(line_of("tt.store"), HasSubstr("tl.store(y_ptr"));
+}
+
+TEST(TtirTest, TypesOfPointersAndShapes) {
+  EXPECT_EQ(WithElementType("tensor<4x8xf32>", "i1"), "tensor<4x8xi1>");
+  EXPECT_EQ(WithElementType("f32", "f64"), "f64");
+  EXPECT_EQ(WithElementType("tensor<4x!tt.ptr<f32>>", "f16"), "tensor<4xf16>");
+  EXPECT_EQ(PointeeType("tensor<4x!tt.ptr<bf16>>"), "tensor<4xbf16>");
+  EXPECT_EQ(PointeeType("!tt.ptr<f32, 1>"), "f32");
+  EXPECT_EQ(PointeeType("!tt.ptr<tensor<16x16xf32>>"), "tensor<16x16xf32>");
+  EXPECT_EQ(PointeeType("tensor<4xf32>"), "");
 }
 
 struct BadCase {

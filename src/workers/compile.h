@@ -17,7 +17,11 @@
 namespace kernelopt {
 
 struct CompileRequest {
-  std::string source;       ///< a whole Inductor-style kernel source (inductor/splice.h)
+  std::string source;  ///< a whole Inductor-style kernel source (inductor/splice.h)
+  /// True: the source is TTIR (ttir/promote.h), compiled as it is. The name and
+  /// the configuration's constexprs don't count, and the launch record's
+  /// `argument` is the index among the parameters of the text's function.
+  bool is_ttir = false;
   std::string kernel_name;  ///< the global that holds the kernel
   LaunchConfig config;
   int compute_capability = 90;
@@ -40,6 +44,9 @@ struct CompileOutput {
 class Compiler {
  public:
   virtual ~Compiler() = default;
+
+  /// Begins to start what CompileAll needs and returns at once; saves waiting later.
+  virtual void Prepare() {}
 
   /// One result a request, in the same order. `done` is called after each, from
   /// this thread, with the request's index (progress). Error codes:

@@ -43,12 +43,18 @@ Result<CompileOutput> ReadFields(const Json& json, const std::string& what) {
 std::string CompileCache::Key(const CompileRequest& request, const std::string& toolchain) {
   const Json parts = {{"schema", kSchema},
                       {"source", request.source},
+                      {"is_ttir", request.is_ttir},
                       {"kernel_name", request.kernel_name},
                       {"config", ToJson(request.config)},
                       {"compute_capability", request.compute_capability},
                       {"expected_hash", request.expected_hash},
                       {"toolchain", toolchain}};
   return Sha256Hex(DumpJson(parts));
+}
+
+std::string CompileCache::SourcePath(const std::string& work_folder,
+                                     const CompileRequest& request) {
+  return work_folder + (request.is_ttir ? "/source.ttir" : "/source.py");
 }
 
 std::string CompileCache::EntryFolder(const std::string& key) const {
@@ -88,7 +94,7 @@ Result<std::string> CompileCache::MakeWorkFolder(const CompileRequest& request) 
   if (mkdtemp(pattern.data()) == nullptr) {
     return std::unexpected(ErrnoError(errno, "not_writable", folder_ + "/new", "create a folder"));
   }
-  KOPT_CHECK_OK(WriteFileAtomic(pattern + "/source.py", request.source));
+  KOPT_CHECK_OK(WriteFileAtomic(SourcePath(pattern, request), request.source));
   return pattern;
 }
 

@@ -29,7 +29,10 @@ class CompileCache {
   /// The kept result: an output, an error of code "compile_error", or nothing.
   std::optional<Result<CompileOutput>> Find(const std::string& key) const;
 
-  /// A new folder in new/ with the request's source.py in it. Errors: kEnvironment.
+  /// Where a work folder has the request's source.
+  static std::string SourcePath(const std::string& work_folder, const CompileRequest& request);
+
+  /// A new folder in new/ with the request's source in it. Errors: kEnvironment.
   Result<std::string> MakeWorkFolder(const CompileRequest& request) const;
 
   /// Keeps what a worker answered, whose files are in `work_folder`, and gives it

@@ -19,6 +19,9 @@ namespace {
 // Each holds a few hundred MiB, so that a machine with very many cores is not filled.
 constexpr unsigned kMostWorkers = 32;
 
+// Importing torch takes a core for seconds, and whoever prepares works meanwhile.
+constexpr int kPrepared = 8;
+
 // One compilation and the requests that wait for it.
 struct Job {
   std::string key;
@@ -71,17 +74,30 @@ struct CompilePool::State {
     return *workers[index];
   }
 
+  // Waits until a worker that Prepare() started has answered; its next call says
+  // what was wrong if it has not.
+  void Settle(FramedChild& worker) {
+    FramedChild* one = &worker;
+    while (worker.busy() && !worker.done()) FramedChild::WaitAny(std::span(&one, 1));
+    if (worker.done()) worker.Discard();
+  }
+
   // Gives the job to an idle worker, or its error.
   Status Begin(FramedChild& worker, Job& job, const CompileRequest& request) {
     job.work_folder = KOPT_TRY(cache.MakeWorkFolder(request));
-    worker.Begin("compile",
-                 Json{{"source_path", job.work_folder + "/source.py"},
-                      {"kernel_name", request.kernel_name},
-                      {"config", ToJson(request.config)},
-                      {"compute_capability", request.compute_capability},
-                      {"out_dir", job.work_folder},
-                      {"expected_hash", request.expected_hash}},
-                 request.time_limit_ms);
+    const std::string source = CompileCache::SourcePath(job.work_folder, request);
+    Json parameters = {{"compute_capability", request.compute_capability},
+                       {"out_dir", job.work_folder}};
+    if (request.is_ttir) {
+      parameters["ttir_path"] = source;
+      parameters.update(ToJson(request.config));
+    } else {
+      parameters["source_path"] = source;
+      parameters["kernel_name"] = request.kernel_name;
+      parameters["config"] = ToJson(request.config);
+      parameters["expected_hash"] = request.expected_hash;
+    }
+    worker.Begin(request.is_ttir ? "compile_ttir" : "compile", parameters, request.time_limit_ms);
     return {};
   }
 
@@ -96,7 +112,9 @@ struct CompilePool::State {
                                     options.data_bytes >> 20);
       }
       // A failure that can't be kept is found again next time.
-      if (error.code == "compile_error") (void)cache.KeepFailure(job.key, job.work_folder, error);
+      if (error.code == "compile_error") {
+        [[maybe_unused]] const Status kept = cache.KeepFailure(job.key, job.work_folder, error);
+      }
       return std::unexpected(std::move(error));
     }();
     // Out of memory leaves a worker that holds its whole limit.
@@ -125,9 +143,18 @@ int CompilePool::starts() const {
   return starts;
 }
 
+void CompilePool::Prepare() {
+  if (!MakeFolder(state_->options.cache_folder)) return;  // Versions() says why
+  for (int i = 0; i < std::min(state_->options.workers, kPrepared); ++i) {
+    FramedChild& worker = state_->Worker(static_cast<size_t>(i));
+    if (!worker.busy() && !worker.running()) worker.Begin("hello", Json::object(), 0);
+  }
+}
+
 Result<std::string> CompilePool::Versions() {
   if (state_->versions.empty()) {
     KOPT_CHECK_OK(MakeFolder(state_->options.cache_folder));
+    state_->Settle(state_->Worker(0));
     const Json hello = KOPT_TRY(
         CheckHello(state_->Worker(0).Call("hello", Json::object(), 0), state_->options.python));
     state_->versions = fmt::format("torch {}, triton {}", hello["torch"].get<std::string>(),
@@ -165,20 +192,23 @@ std::vector<Result<CompileOutput>> CompilePool::CompileAll(
     jobs[place->second].requests.push_back(index);
   }
 
-  std::map<FramedChild*, Job*> running;
+  std::map<FramedChild*, Job*> running;  // nullptr: it still starts, see Prepare()
+  for (auto& worker : state_->workers) {
+    if (worker->busy()) running.emplace(worker.get(), nullptr);
+  }
   std::vector<FramedChild*> busy;
-  size_t next = 0;
-  while (next < jobs.size() || !running.empty()) {
+  size_t next = 0, left = jobs.size();
+  while (left > 0) {
     while (next < jobs.size()) {
       Job& job = jobs[next];
       if (CancelRequested()) {
         settle(job.requests, std::unexpected(Interrupted()));
-        ++next;
+        ++next, --left;
         continue;
       }
       if (auto kept = state_->cache.Find(job.key)) {
         settle(job.requests, *kept);
-        ++next;
+        ++next, --left;
         continue;
       }
       FramedChild* idle = nullptr;
@@ -190,18 +220,23 @@ std::vector<Result<CompileOutput>> CompilePool::CompileAll(
       ++next;
       if (auto begun = state_->Begin(*idle, job, requests[job.requests[0]]); !begun) {
         settle(job.requests, std::unexpected(begun.error()));
+        --left;
         continue;
       }
       running.emplace(idle, &job);
     }
-    if (running.empty()) continue;
+    if (left == 0) break;
     busy.clear();
     for (const auto& [worker, job] : running) busy.push_back(worker);
     FramedChild::WaitAny(busy);
     for (FramedChild* worker : busy) {
       if (!worker->done()) continue;
-      const Job& job = *running.at(worker);
-      settle(job.requests, state_->Finish(*worker, job));
+      if (const Job* job = running.at(worker)) {
+        settle(job->requests, state_->Finish(*worker, *job));
+        --left;
+      } else {
+        worker->Discard();  // if it could not start, the next job's start says why
+      }
       running.erase(worker);
     }
   }

@@ -3,10 +3,10 @@
 //   CompilePool pool({.python = ".venv/bin/python", .cache_folder = cache + "/compile"});
 //   auto outputs = pool.CompileAll(requests, {});
 //
-// Workers are started as jobs need them, see no GPU, and have a limit of memory.
-// A job that breaks a limit or ends its worker costs that worker alone; the next
-// job gets a new one. Requests with equal content are compiled once, and results
-// and compile errors are kept in the cache folder, which processes may share.
+// Workers are started as jobs need them (Prepare: all at once), see no GPU, and have a limit of
+// memory. A job that breaks a limit or ends its worker costs that worker alone; the next job gets a
+// new one. Requests with equal content are compiled once, and results and compile errors are kept
+// in the cache folder, which processes may share.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,8 @@ class CompilePool : public Compiler {
  public:
   explicit CompilePool(CompilePoolOptions options);
   ~CompilePool() override;
+
+  void Prepare() override;
 
   /// Error codes beside those of Compiler::CompileAll: the kEnvironment errors of
   /// a worker that can't start ("no_such_program", "torch_missing", ...), and

@@ -60,6 +60,16 @@ def compile(params, progress):
     return answer
 )";
 
+// The second method, told apart by its parameters.
+constexpr const char* kCompileTtir = R"(
+def compile_ttir(params, progress):
+    path = pathlib.Path(params["ttir_path"])
+    assert path.name.endswith(".ttir") and "kernel_name" not in params, params
+    config = {key: params[key] for key in ("num_warps", "num_stages")}
+    return compile({**params, "source_path": str(path), "kernel_name": "twin", "config": config},
+                   progress)
+)";
+
 constexpr const char* kVersions = R"({"torch": "2.11.0", "triton": "3.6.0"})";
 
 class CompilePoolTest : public testing::Test {
@@ -68,7 +78,8 @@ class CompilePoolTest : public testing::Test {
     CompilePoolOptions options;
     options.cache_folder = folder_.path() + "/cache";
     options.workers = 2;
-    options.command = ScriptedWorker(kCompile, "compile", hello);
+    options.command =
+        ScriptedWorker(std::string(kCompile) + kCompileTtir, "compile, compile_ttir", hello);
     return options;
   }
 
@@ -152,6 +163,22 @@ TEST_F(CompilePoolTest, EverythingThatMattersIsInTheKey) {
   EXPECT_EQ(Jobs(), 6);
 }
 
+TEST_F(CompilePoolTest, TtirIsCompiledAsItIs) {
+  CompilePool pool(Options());
+  CompileRequest twin = Request("a");
+  twin.is_ttir = true;
+  twin.config.num_warps = 2;
+  CompileRequest kernel = Request("a");
+  kernel.config.num_warps = 2;
+  auto results = pool.CompileAll({twin, kernel, twin}, {});
+  ASSERT_TRUE(results[0]) << results[0].error().ToString();
+  EXPECT_EQ(results[0]->record.entry, "twin");
+  EXPECT_THAT(*ReadFile(results[0]->cubin_path), HasSubstr("\"num_warps\": 2"));
+  EXPECT_EQ(results[1]->record.entry, "kernel");
+  EXPECT_EQ(results[2]->cubin_path, results[0]->cubin_path);
+  EXPECT_EQ(Jobs(), 2);
+}
+
 TEST_F(CompilePoolTest, DamagedEntryIsMadeAgain) {
   CompilePool pool(Options());
   const auto first = pool.CompileAll({Request("a")}, {});
@@ -216,6 +243,27 @@ TEST_F(CompilePoolTest, WorkersStartAsJobsNeedThem) {
   EXPECT_EQ(pool.starts(), 1);
   pool.CompileAll({Request("slow 1"), Request("slow 2")}, {});
   EXPECT_EQ(pool.starts(), 2);
+}
+
+TEST_F(CompilePoolTest, PreparedWorkersServeTheFirstJobs) {
+  CompilePool pool(Options());
+  pool.Prepare();
+  pool.Prepare();
+  EXPECT_EQ(pool.starts(), 2);
+  auto results = pool.CompileAll({Request("one"), Request("two"), Request("three")}, {});
+  for (const auto& result : results) EXPECT_TRUE(result) << result.error().ToString();
+  EXPECT_EQ(pool.starts(), 2);
+  EXPECT_EQ(Jobs(), 3);
+}
+
+TEST_F(CompilePoolTest, PreparedWorkersThatCanNotStartAreNamed) {
+  CompilePoolOptions options = Options();
+  options.command = {"sh", "-c", "exit 3"};
+  CompilePool pool(options);
+  pool.Prepare();
+  auto results = pool.CompileAll({Request("one")}, {});
+  ASSERT_FALSE(results[0]);
+  EXPECT_EQ(results[0].error().kind, ErrorKind::kEnvironment);
 }
 
 TEST_F(CompilePoolTest, SeesNoGpuAndKeepsTheCachesInItsFolder) {

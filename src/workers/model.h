@@ -63,6 +63,7 @@ struct InSituComparison {
   int64_t launches = 0;
   bool bitwise_equal = true;
   double max_z = 0, rms_z = 0;
+  double own_z = 0;  ///< largest z of the compiler's kernel on inputs an ulp away; 0 = not measured
   int64_t integer_mismatches = 0;
   int64_t nonfinite_mismatches = 0;
   int64_t skipped = 0;  ///< inside a graph capture: not comparable
@@ -87,7 +88,6 @@ struct ModelCheck {
 struct ModelTiming {
   /// pairs[p][b] = {A1, B1, B2, A2}, microseconds a call; A compiler, B stitched.
   std::vector<std::vector<std::array<double, 4>>> pairs;
-  double eager_us = 0;
   double first_call_compiled_s = 0, first_call_stitched_s = 0;
   int64_t peak_bytes_compiled = 0, peak_bytes_stitched = 0;
   std::vector<std::string> swapped;
@@ -110,15 +110,22 @@ class ModelWorker {
   virtual Status Capture(const ModelSpec& model, const std::vector<VariantSpec>& variants,
                          const std::string& folder, const Progress& progress) = 0;
 
+  /// Begins to start the processes of Check, Noise and Time and returns at once;
+  /// saves waiting later.
+  virtual void Prepare() {}
+
   /// Gate 3 in a fresh process; `pack` is a pack folder (may be a draft).
   virtual Result<ModelCheck> Check(const ModelSpec& model, const VariantSpec& variant,
                                    const std::string& pack, const std::vector<int>& seeds,
                                    const Progress& progress) = 0;
 
-  /// Gate 4 in fresh processes.
-  virtual Result<ModelTiming> Time(const ModelSpec& model, const VariantSpec& variant,
-                                   const std::string& pack, int pairs, int blocks,
-                                   const Progress& progress) = 0;
+  /// Gate 4: so many independent measurements of `pairs` pairs of fresh processes
+  /// each. Their processes start together where they fit, since starting takes
+  /// longer than timing. Errors: "out_of_memory", "died", "timeout".
+  virtual Result<std::vector<ModelTiming>> Time(const ModelSpec& model, const VariantSpec& variant,
+                                                const std::string& pack, int measurements,
+                                                int pairs, int blocks,
+                                                const Progress& progress) = 0;
 
   /// A/A times of `processes` fresh processes, microseconds, for the doctor.
   virtual Result<std::vector<double>> Noise(int processes, const Progress& progress) = 0;

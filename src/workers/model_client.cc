@@ -36,21 +36,30 @@ Result<T> AsProtocolError(Result<T> read) {
 }  // namespace
 
 struct ProcessModelWorker::State {
-  // Hello is asked first, so that a missing torch is named as such by every method.
-  Result<Json> Call(FramedChild& child, const std::string& method, const Json& params,
-                    int64_t limit_ms, const Progress& progress) {
-    KOPT_TRY(CheckHello(child.Call("hello", Json::object(), 0), options.python));
-    return child.Call(method, params, limit_ms, progress);
+  // Starts the child if there is none, without waiting for it.
+  void Begin(std::unique_ptr<FramedChild>& child) {
+    if (child != nullptr) return;
+    child = std::make_unique<FramedChild>(ChildOptions(options));
+    child->Begin("prepare", Json::object(), options.start_limit_ms);
   }
 
-  Result<Json> CallFresh(const std::string& method, const Json& params, int64_t limit_ms,
-                         const Progress& progress) {
-    FramedChild child(ChildOptions(options));
-    return Call(child, method, params, limit_ms, progress);
+  // Hello is asked first, so that a missing torch is named as such by every method.
+  Result<Json> Call(std::unique_ptr<FramedChild>& child, const std::string& method,
+                    const Json& params, int64_t limit_ms, const Progress& progress) {
+    if (child == nullptr) child = std::make_unique<FramedChild>(ChildOptions(options));
+    FramedChild* one = child.get();
+    if (one->busy()) {
+      while (!one->done()) FramedChild::WaitAny(std::span(&one, 1));
+      one->Discard();  // whatever it could not do is said by hello or the method
+    }
+    KOPT_TRY(CheckHello(one->Call("hello", Json::object(), 0), options.python));
+    return one->Call(method, params, limit_ms, progress);
   }
 
   ModelWorkerOptions options;
-  std::unique_ptr<FramedChild> kept;  // has answered hello and nothing else
+  std::unique_ptr<FramedChild> kept;     // has answered `device` and nothing else
+  std::unique_ptr<FramedChild> checker;  // of the next Check
+  std::unique_ptr<FramedChild> timer;    // forks what Noise and Time measure
 };
 
 ProcessModelWorker::ProcessModelWorker(ModelWorkerOptions options)
@@ -61,12 +70,20 @@ ProcessModelWorker::ProcessModelWorker(ModelWorkerOptions options)
 ProcessModelWorker::~ProcessModelWorker() = default;
 
 Result<Json> ProcessModelWorker::Hello() {
-  if (state_->kept == nullptr) {
-    state_->kept = std::make_unique<FramedChild>(ChildOptions(state_->options));
+  auto facts =
+      state_->Call(state_->kept, "device", Json::object(), state_->options.start_limit_ms, {});
+  if (!facts) {
+    state_->kept.reset();
+    return facts;
   }
-  auto hello = CheckHello(state_->kept->Call("hello", Json::object(), 0), state_->options.python);
-  if (!hello) state_->kept.reset();
+  Json hello = KOPT_TRY(state_->kept->Call("hello", Json::object(), 0));
+  hello.update(*facts);
   return hello;
+}
+
+void ProcessModelWorker::Prepare() {
+  state_->Begin(state_->checker);
+  state_->Begin(state_->timer);
 }
 
 Status ProcessModelWorker::Capture(const ModelSpec& model, const std::vector<VariantSpec>& variants,
@@ -81,7 +98,9 @@ Status ProcessModelWorker::Capture(const ModelSpec& model, const std::vector<Var
   if (!answer) {
     Error error = answer.error();
     const CallOutcome outcome = child->outcome();
-    if (outcome == CallOutcome::kDied || outcome == CallOutcome::kTimeout) {
+    // Nothing but the model's code ends the worker or its pipes here.
+    if (outcome == CallOutcome::kDied || outcome == CallOutcome::kTimeout ||
+        outcome == CallOutcome::kProtocolError) {
       error.kind = ErrorKind::kModel;
       error.where = model.file;
     }
@@ -102,25 +121,39 @@ Result<ModelCheck> ProcessModelWorker::Check(const ModelSpec& model, const Varia
                                              const Progress& progress) {
   const Json params = {
       {"model", ToJson(model)}, {"variant", ToJson(variant)}, {"pack", pack}, {"seeds", seeds}};
+  auto child = std::move(state_->checker);
   return AsProtocolError(ModelCheckFromJson(
-      KOPT_TRY(state_->CallFresh("check", params, state_->options.check_limit_ms, progress))));
+      KOPT_TRY(state_->Call(child, "check", params, state_->options.check_limit_ms, progress))));
 }
 
-Result<ModelTiming> ProcessModelWorker::Time(const ModelSpec& model, const VariantSpec& variant,
-                                             const std::string& pack, int pairs, int blocks,
-                                             const Progress& progress) {
-  const Json params = {{"model", ToJson(model)},
-                       {"variant", ToJson(variant)},
-                       {"pack", pack},
-                       {"pairs", pairs},
-                       {"blocks", blocks}};
-  return AsProtocolError(ModelTimingFromJson(
-      KOPT_TRY(state_->CallFresh("time", params, state_->options.time_limit_ms, progress))));
+Result<std::vector<ModelTiming>> ProcessModelWorker::Time(const ModelSpec& model,
+                                                          const VariantSpec& variant,
+                                                          const std::string& pack, int measurements,
+                                                          int pairs, int blocks,
+                                                          const Progress& progress) {
+  const Json params = {{"model", ToJson(model)}, {"variant", ToJson(variant)},
+                       {"pack", pack},           {"measurements", measurements},
+                       {"pairs", pairs},         {"blocks", blocks}};
+  const Json answer = KOPT_TRY(
+      state_->Call(state_->timer, "time", params, state_->options.time_limit_ms, progress));
+  const Json* list =
+      KOPT_TRY(AsProtocolError(GetArray(answer, "timings", "the model worker's answer")));
+  if (list->size() != static_cast<size_t>(measurements)) {
+    return Fail(ErrorKind::kInternal, "protocol_error",
+                fmt::format("the model worker measured {} times where {} were asked for",
+                            list->size(), measurements));
+  }
+  std::vector<ModelTiming> timings;
+  for (const Json& timing : *list) {
+    timings.push_back(KOPT_TRY(AsProtocolError(ModelTimingFromJson(timing))));
+  }
+  return timings;
 }
 
 Result<std::vector<double>> ProcessModelWorker::Noise(int processes, const Progress& progress) {
-  return AsProtocolError(NoiseFromJson(KOPT_TRY(state_->CallFresh(
-      "noise", Json{{"processes", processes}}, state_->options.noise_limit_ms, progress))));
+  return AsProtocolError(
+      NoiseFromJson(KOPT_TRY(state_->Call(state_->timer, "noise", Json{{"processes", processes}},
+                                          state_->options.noise_limit_ms, progress))));
 }
 
 }  // namespace kernelopt

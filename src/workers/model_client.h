@@ -3,9 +3,9 @@
 //   ProcessModelWorker worker({.python = ".venv/bin/python"});
 //   KOPT_CHECK_OK(worker.Capture({.file = "model.py"}, {VariantSpec{}}, "out", {}));
 //
-// Hello keeps its process for the next Capture, which ends it; Check, Time and
-// Noise run in a fresh process each. So no process of this class holds GPU memory
-// when none of its methods runs.
+// Hello keeps its process for the next Capture, which ends it; Check runs in a
+// fresh process. Noise and Time share one that never touches CUDA and forks what
+// does. So no process of this class holds GPU memory when none of its methods runs.
 #pragma once
 
 #include <cstdint>
@@ -37,17 +37,19 @@ class ProcessModelWorker : public ModelWorker {
   ~ProcessModelWorker() override;
 
   /// Errors of all methods beside the worker's own: kEnvironment "torch_missing",
-  /// "torch_too_old"; "timeout", "died" (kModel in Capture, where only the user's
-  /// code runs, else kInternal); kInternal "protocol_error"; kInterrupted.
+  /// "torch_too_old"; "timeout", "died", "protocol_error" (kModel in Capture,
+  /// where only the user's code can end the worker or write into its answers, else
+  /// kInternal); kInterrupted.
   Result<Json> Hello() override;
+  void Prepare() override;
   Status Capture(const ModelSpec& model, const std::vector<VariantSpec>& variants,
                  const std::string& folder, const Progress& progress) override;
   Result<ModelCheck> Check(const ModelSpec& model, const VariantSpec& variant,
                            const std::string& pack, const std::vector<int>& seeds,
                            const Progress& progress) override;
-  Result<ModelTiming> Time(const ModelSpec& model, const VariantSpec& variant,
-                           const std::string& pack, int pairs, int blocks,
-                           const Progress& progress) override;
+  Result<std::vector<ModelTiming>> Time(const ModelSpec& model, const VariantSpec& variant,
+                                        const std::string& pack, int measurements, int pairs,
+                                        int blocks, const Progress& progress) override;
   Result<std::vector<double>> Noise(int processes, const Progress& progress) override;
 
  private:

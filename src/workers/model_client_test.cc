@@ -17,8 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr const char* kHello = R"({"torch": "2.11.0+cu130", "triton": "3.6.0", "cuda": False,
-    "device": None})";
+constexpr const char* kHello = R"({"torch": "2.11.0+cu130", "triton": "3.6.0"})";
 
 constexpr const char* kHandlers = R"(
 calls = []
@@ -29,6 +28,8 @@ def capture(params, progress):
         raise framing.JobError("model", "forward_raises", "forward raised ValueError", "raises.py:3")
     if model == "crash.py":
         os.kill(os.getpid(), signal.SIGSEGV)
+    if model == "closes.py":
+        os.closerange(0, 100)
     if model == "hang.py":
         time.sleep(100)
     progress("recording graph 1 of 1")
@@ -46,7 +47,7 @@ def check(params, progress):
     comparison = {"setting": "strict", "seed": params["seeds"][-1], "data": "user",
                   "redrawn_weights": True, "consecutive_calls": len(calls), "tensors": [TENSOR]}
     in_situ = {"kernel": "k", "key": "ab", "launches": 4, "bitwise_equal": True, "max_z": 0.5,
-               "rms_z": 0.25, "integer_mismatches": 0, "nonfinite_mismatches": 0, "skipped": 1}
+               "own_z": 0, "rms_z": 0.25, "integer_mismatches": 0, "nonfinite_mismatches": 0, "skipped": 1}
     answer = {"comparisons": [comparison], "in_situ": [in_situ], "swapped": ["ab"],
               "misses": [{"kernel": "x"}], "externs_compiled": ["mm"], "externs_stitched": ["mm"],
               "launches": {"compiled": {"k": 1}}, "random": False, "degenerate": True,
@@ -55,17 +56,25 @@ def check(params, progress):
     return answer
 def time_(params, progress):
     block = [1.5, 1, 1.25, 2]
-    return {"pairs": [[block] * params["blocks"]] * params["pairs"], "eager_us": 9.5,
-            "first_call_compiled_s": 1.0, "first_call_stitched_s": 2.0, "peak_bytes_compiled": 10,
-            "peak_bytes_stitched": 11, "swapped": ["ab"], "interleaved": False}
+    timing = {"pairs": [[block] * params["blocks"]] * params["pairs"],
+              "first_call_compiled_s": 1.0, "first_call_stitched_s": 2.0,
+              "peak_bytes_compiled": 10, "peak_bytes_stitched": 11, "swapped": ["ab"],
+              "interleaved": False}
+    few = params["pack"] == "one too few"
+    return {"timings": [timing] * (params["measurements"] - few)}
 time_.__name__ = "time"
+def prepare(params, progress):
+    return {}
+def device(params, progress):
+    return {"cuda": False, "device": None, "problem": "no_gpu"}
 def noise(params, progress):
     return {"samples_us": [1.0] * params["processes"]}
 )";
 
 ModelWorkerOptions Options(const std::string& hello = kHello) {
   ModelWorkerOptions options;
-  options.command = ScriptedWorker(kHandlers, "capture, check, time_, noise", hello);
+  options.command =
+      ScriptedWorker(kHandlers, "prepare, device, capture, check, time_, noise", hello);
   return options;
 }
 
@@ -111,6 +120,9 @@ TEST(ProcessModelWorker, CaptureErrors) {
   EXPECT_EQ(crash.where, "crash.py");
   EXPECT_EQ(error("hang.py").code, "timeout");
   EXPECT_EQ(error("nothing.py").code, "protocol_error");
+  const Error closes = error("closes.py");
+  EXPECT_EQ(closes.kind, ErrorKind::kModel) << closes.message;
+  EXPECT_EQ(closes.where, "closes.py");
 }
 
 TEST(ProcessModelWorker, CheckReadsEveryFieldInAFreshProcess) {
@@ -143,6 +155,18 @@ TEST(ProcessModelWorker, CheckReadsEveryFieldInAFreshProcess) {
     EXPECT_TRUE(check->degenerate);
     EXPECT_EQ(check->note, "default");
   }
+}
+
+TEST(ProcessModelWorker, PreparedChildrenServeOneCheckAndEveryTiming) {
+  ProcessModelWorker worker(Options());
+  worker.Prepare();
+  for (int i = 0; i < 2; ++i) {
+    auto check = worker.Check({"m.py", ""}, VariantSpec{}, "pack", {0}, {});
+    ASSERT_TRUE(check) << check.error().ToString();
+    EXPECT_EQ(check->comparisons.at(0).consecutive_calls, 1);
+    EXPECT_TRUE(worker.Time({"m.py", ""}, VariantSpec{}, "pack", 1, 2, 3, {}));
+  }
+  EXPECT_THAT(*worker.Noise(3, {}), ElementsAre(1, 1, 1));
 }
 
 TEST(ProcessModelWorker, AnswerThatLacksAFieldIsAProtocolError) {
@@ -195,21 +219,24 @@ TEST(ModelJson, TensorFieldsAreRequiredOnlyWhereTheyMean) {
 
 TEST(ProcessModelWorker, Time) {
   ProcessModelWorker worker(Options());
-  auto timing = worker.Time({"m.py", ""}, VariantSpec{}, "pack", 2, 3, {});
-  ASSERT_TRUE(timing) << timing.error().ToString();
+  auto timings = worker.Time({"m.py", ""}, VariantSpec{}, "pack", 2, 2, 3, {});
+  ASSERT_TRUE(timings) << timings.error().ToString();
+  ASSERT_EQ(timings->size(), 2u);
+  const ModelTiming* timing = &(*timings)[1];
   ASSERT_EQ(timing->pairs.size(), 2u);
   ASSERT_EQ(timing->pairs[1].size(), 3u);
   EXPECT_THAT(timing->pairs[1][2], ElementsAre(1.5, 1, 1.25, 2));
-  EXPECT_EQ(timing->eager_us, 9.5);
   EXPECT_EQ(timing->peak_bytes_stitched, 11);
   EXPECT_FALSE(timing->interleaved);
+  EXPECT_EQ(worker.Time({"m.py", ""}, VariantSpec{}, "one too few", 2, 2, 3, {}).error().code,
+            "protocol_error");
 }
 
 TEST(ModelJson, TimesThatAreNone) {
   const auto with = [](const std::string& block) {
     return ModelTimingFromJson(*ParseJson(
         R"({"pairs":[[)" + block +
-            R"(]],"eager_us":9.5,"first_call_compiled_s":1,"first_call_stitched_s":2,)"
+            R"(]],"first_call_compiled_s":1,"first_call_stitched_s":2,)"
             R"("peak_bytes_compiled":10,"peak_bytes_stitched":11,"swapped":[],"interleaved":true})",
         "timing"));
   };
@@ -251,6 +278,7 @@ TEST(ProcessModelWorker, TorchMissingOrTooOld) {
            Case{scripted(R"({"torch": "2.8.0+cu126", "triton": "3.4.0"})"), "torch_too_old",
                 "torch 2.8.0+cu126 is installed where 2.9 or later"},
            Case{scripted(R"({"torch": "1.13.1", "triton": "3.4.0"})"), "torch_too_old", "1.13.1"},
+           Case{{"sh", "-c", "echo a banner; cat"}, "python_unusable", "--python"},
            Case{scripted(R"(1/0)"), "exception", "ZeroDivisionError"},
        }) {
     ModelWorkerOptions options;

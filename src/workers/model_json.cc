@@ -125,6 +125,7 @@ Status Read(const Json& json, InSituComparison& comparison) {
   fields.Get("launches", comparison.launches);
   fields.Get("bitwise_equal", comparison.bitwise_equal);
   fields.Get("max_z", comparison.max_z);
+  fields.Get("own_z", comparison.own_z);
   fields.Get("rms_z", comparison.rms_z);
   fields.Get("integer_mismatches", comparison.integer_mismatches);
   fields.Get("nonfinite_mismatches", comparison.nonfinite_mismatches);
@@ -205,7 +206,6 @@ Result<ModelTiming> ModelTimingFromJson(const Json& json) {
     auto& blocks = timing.pairs.emplace_back();
     for (const Json& block : pair) fields.Note(ReadBlock(block, blocks.emplace_back()));
   }
-  fields.Get("eager_us", timing.eager_us);
   fields.Get("first_call_compiled_s", timing.first_call_compiled_s);
   fields.Get("first_call_stitched_s", timing.first_call_stitched_s);
   fields.Get("peak_bytes_compiled", timing.peak_bytes_compiled);

@@ -41,6 +41,13 @@ Result<Json> CheckHello(Result<Json> hello, const std::string& python) {
     }
     // A Python that ends before hello lacks the package or is none.
     if (error.code == "died") return TorchMissing(python, error.message);
+    if (error.code == "protocol_error" || error.code == "timeout") {
+      return Fail(ErrorKind::kEnvironment, "python_unusable",
+                  fmt::format("{}; something else than a Python was named, or it prints or waits "
+                              "when it starts: name another one with --python",
+                              error.message),
+                  python);
+    }
     return hello;
   }
   for (const char* name : {"torch", "triton"}) {

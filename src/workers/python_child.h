@@ -21,7 +21,8 @@ inline constexpr int kMinTorchMinor = 9;
 
 /// What is wrong with a hello or its failure, as the user meets it. Errors:
 /// kEnvironment "torch_missing" (no Python, no package, no torch or triton),
-/// "torch_too_old"; else the child's own error.
+/// "torch_too_old", "python_unusable" (it prints, or never begins); else the
+/// child's own error.
 Result<Json> CheckHello(Result<Json> hello, const std::string& python);
 
 }  // namespace kernelopt

@@ -1,6 +1,6 @@
 """The command line, end to end, with no GPU.
 
-`kernelopt` runs the program that was built (KERNELOPT_PROGRAM, else
+`kernelopt` runs the program that was built (KERNELOPT_BINARY, else
 build/dev/kernelopt). A `Python` is a script that stands in for the user's
 Python: as a model worker it answers what the test wrote down, as a compile
 worker it is the real one, in this environment.
@@ -17,7 +17,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KERNELOPT_PROGRAM", str(ROOT / "build/dev/kernelopt"))
+PROGRAM = os.environ.get("KERNELOPT_BINARY", str(ROOT / "build/dev/kernelopt"))
 FIXTURES = ROOT / "tests/corpus/fixtures"
 
 DEVICE = {"name": "NVIDIA H200", "uuid": "11111111-2222-3333-4444-555555555555", "mig": "",
@@ -26,8 +26,9 @@ DEVICE = {"name": "NVIDIA H200", "uuid": "11111111-2222-3333-4444-555555555555",
 HELLO = {"torch": "2.11.0+cu130", "triton": "3.6.0", "python": "3.11.2", "cuda": True,
          "device": DEVICE}
 
-# The stand-in for the user's Python. HELLO and CAPTURE are answers, or errors
-# [kind, code, message, where]; a capture may also be a folder to copy.
+# The stand-in for the user's Python. HELLO (with what `device` answers) and
+# CAPTURE are answers, or errors [kind, code, message, where]; a capture may also
+# be a folder to copy.
 STAND_IN = """#!{python} -S
 import json, os, shutil, sys, time
 sys.path.insert(0, {package!r})
@@ -45,6 +46,10 @@ def answer(value):
 def hello(params):
     return answer(scenario["hello"])
 
+def device(params, progress):
+    facts = answer(scenario["hello"])
+    return {{name: facts.get(name) for name in ("cuda", "device")}}
+
 def capture(params, progress):
     progress("compiling the model")
     time.sleep(scenario.get("capture_s", 0))
@@ -53,7 +58,8 @@ def capture(params, progress):
     path = os.path.join(params["out_dir"], "capture.json")
     return {{"capture": path}}
 
-sys.exit(framing.serve({{"capture": capture}}, hello=hello))
+sys.exit(framing.serve({{"capture": capture, "device": device,
+                        "prepare": lambda params, progress: {{}}}}, hello=hello))
 """
 
 

@@ -2,6 +2,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -34,6 +35,59 @@ def test_what_the_worker_says_of_the_model(kernelopt, stand_in, model, error, co
 ])
 def test_torch_that_does_not_fit(kernelopt, stand_in, model, hello, part):
     optimize(kernelopt, stand_in(hello=hello)).fails(3, part)
+
+
+@pytest.fixture
+def stubbed(tmp_path):
+    """Makes a Python that finds these modules before its own torch and triton."""
+    def make(**modules):
+        stubs = tmp_path / "stubs"
+        stubs.mkdir()
+        for name, text in modules.items():
+            (stubs / f"{name}.py").write_text(text)
+        path = tmp_path / "stubbed_python"
+        path.write_text(f'#!/bin/sh\nPYTHONPATH="{stubs}:$PYTHONPATH" exec {sys.executable} "$@"\n')
+        path.chmod(0o755)
+        return path
+    return make
+
+
+@pytest.mark.parametrize("modules, part", [
+    ({"torch": "raise ImportError('no torch here')"}, "no torch here"),
+    ({"torch": "raise OSError('libcudart.so.12: not found')"}, "libcudart"),
+    ({"torch": "import sys; sys.exit(0)"}, "can't import torch"),
+    ({"torch": ""}, "without a version"),
+    ({"torch": "__version__ = 'main'"}, "torch main"),
+    ({"torch": "__version__ = '2.4.0'"}, "torch 2.4.0"),
+    ({"torch": "__version__ = '2.11.0'", "triton": "raise ImportError('no triton here')"},
+     "no triton here"),
+    ({"torch": "__version__ = '2.11.0'", "triton": "__version__ = '3.4.0'"}, "3.4.0"),
+])
+def test_a_torch_that_is_broken(kernelopt, stubbed, model, modules, part):
+    optimize(kernelopt, stubbed(**modules)).fails(3, part)
+
+
+@pytest.mark.parametrize("script, code", [
+    ("echo garbage", 3),
+    ("printf '\\377\\377\\377\\377'; sleep 60", 3),
+    ("exit 0", 3),
+    ("kill -SEGV $$", 3),
+    ("exec /nonexistent/program", 3),
+])
+def test_a_python_that_is_none(kernelopt, model, tmp_path, script, code):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    optimize(kernelopt, python).fails(code, str(python))
+
+
+def test_a_python_that_can_not_be_run(kernelopt, model, tmp_path):
+    (tmp_path / "plain").write_text("text")
+    (tmp_path / "binary").write_bytes(b"\x7fELFgarbage")
+    (tmp_path / "binary").chmod(0o755)
+    for path in (tmp_path, tmp_path / "plain", tmp_path / "binary", ""):
+        if path != "":
+            optimize(kernelopt, path).fails(3, str(path))
 
 
 def test_no_gpu(kernelopt, stand_in, model):
@@ -141,7 +195,7 @@ def test_stopped_and_resumed(kernelopt, stand_in, model, recording, environment,
                                text=True)
     wait_for(tmp_path / "model.kopt-run" / "log.jsonl", "compiling the model")
     process.send_signal(signal_number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 5, (out, err)
     assert "kernelopt resume model.kopt-run" in err
     done = kernelopt("resume", "model.kopt-run", "--python",

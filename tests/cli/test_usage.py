@@ -14,11 +14,21 @@ def test_version(kernelopt):
 def test_help_offers_what_there_is(kernelopt):
     done = kernelopt("--help")
     assert done.code == 0
-    for command in ("estimate", "optimize", "resume", "show", "report", "replay", "verify",
-                    "doctor", "inspect"):
+    for command in ("estimate", "optimize", "resume", "show", "report", "replay", "try",
+                    "verify", "doctor", "inspect"):
         assert f"\n  {command} " in done.out
-    for command in ("judge", "bench", "mcp", "try"):
+    for command in ("judge", "bench", "mcp"):
         assert f"\n  {command} " not in done.out
+
+
+@pytest.mark.parametrize("command", [
+    "", "estimate", "optimize", "resume", "show", "report", "replay", "try", "verify", "doctor",
+    "inspect", "resolve", "check-pack"])
+def test_help_fits_a_terminal(kernelopt, command):
+    done = kernelopt(*command.split(), "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "Exit codes" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("arguments, part", [
@@ -28,7 +38,7 @@ def test_help_offers_what_there_is(kernelopt):
     (["inspect", "--frobnicate", "x.py"], "--frobnicate"),
     (["inspect", "missing.py"], "missing.py: "),
     (["optimize"], "--recording"),
-    (["optimize", "missing.py"], "missing.py: no such file"),
+    (["optimize", "missing.py"], "missing.py: there is no such file"),
     (["optimize", "."], "folder"),
     (["optimize", "missing.py", "--modes", "fastest"], "'fastest'"),
     (["optimize", "missing.py", "--budget", "soon"], "'soon'"),
@@ -41,6 +51,8 @@ def test_help_offers_what_there_is(kernelopt):
     (["show", "missing"], "missing"),
     (["report", "missing"], "missing"),
     (["replay", "missing", "abc"], "missing"),
+    (["try", "missing", "kernel"], "CANDIDATE.py"),
+    (["try", "missing", "kernel", "candidate.py"], "missing"),
     (["verify", "missing.kopt", "missing.py"], "missing"),
     (["check-pack", "missing.kopt"], "missing.kopt"),
     (["resolve", "missing.kopt", "missing.py"], "missing.kopt"),

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from built import built
 from check_corpus import check
 
 FOLDER = pathlib.Path(__file__).resolve().parent
@@ -14,13 +15,7 @@ ROOT = FOLDER.parent.parent
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    """inspect_corpus beside $KERNELOPT_PROGRAM, or the newest that is built."""
-    builds = [pathlib.Path(os.environ["KERNELOPT_PROGRAM"]).parent] \
-        if "KERNELOPT_PROGRAM" in os.environ else list((ROOT / "build").glob("*/"))
-    found = [path for build in builds if (path := build / "tests/corpus/inspect_corpus").exists()]
-    if not found:
-        pytest.fail("inspect_corpus isn't built; build it with `ninja -C build/dev inspect_corpus`")
-    return str(max(found, key=lambda path: path.stat().st_mtime))
+    return built("corpus/inspect_corpus")
 
 
 def test_fixtures_are_read_as_python_reads_them(program):

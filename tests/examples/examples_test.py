@@ -14,7 +14,7 @@ EXAMPLES = {
     "long_softmax": ({"ROWS": 4, "LENGTH": 96}, (2048, 131072)),
     "vocabulary_softmax": ({"ROWS": 4, "LENGTH": 97}, (8192, 50257)),
     "language_model_loss": ({"ROWS": 8, "CLASSES": 16, "COORDINATES": 4}, ()),
-    "transformer_block": ({"BATCH": 2, "SEQUENCE": 8, "WIDTH": 32, "HEADS": 4}, (8, 1024, 1024)),
+    "transformer_block": ({"BATCH": 2, "SEQUENCE": 8, "WIDTH": 32, "HEADS": 4}, (16, 1024, 1024)),
     "conv_bn_relu_pool": ({"BATCH": 2, "IN_CHANNELS": 3, "OUT_CHANNELS": 4, "SIZE": 16},
                           (64, 128, 28, 28)),
     "loss_reductions": ({"ROWS": 8, "CLASSES": 16, "COORDINATES": 4}, ()),

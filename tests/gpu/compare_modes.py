@@ -83,6 +83,8 @@ def main() -> int:
         for text in processes[side].stdout:
             if text.startswith(start):
                 return text.split()[1:]
+        for process in processes.values():
+            process.kill()
         raise SystemExit(f"compare_modes: side {side} ended by itself")
 
     ready = {side: line(side, "READY") for side in sides}

@@ -41,6 +41,15 @@ def add_one(text: str) -> str:
     return data.decode()
 
 
+def replacement_id(kernel: dict, text: str) -> str:
+    """The id of a drop-in replacement with this manifest entry and kernel text."""
+    content = {"kernel_key": kernel["kernel_key"], "form": "drop_in", "workspaces": [], "steps": [
+        {"kernel_text": text, "config": kernel["config"], "grid": ["", "", ""],
+         "cooperative": False}]}
+    return hashlib.sha256(json.dumps(content, separators=(",", ":"),
+                                     ensure_ascii=False).encode()).hexdigest()
+
+
 def sha(path: str) -> str:
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
@@ -65,9 +74,11 @@ def main() -> int:
     for kernel in manifest["kernels"]:
         path = os.path.join(out, kernel["file"])
         with open(path, encoding="utf-8") as file:
-            text = file.read()
+            comment, text = file.read().split("\n\n", 1)
+        text = add_one(text)
+        kernel["id"] = replacement_id(kernel, text)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(add_one(text))
+            file.write(f"{comment}\n\n{text}")
     write_manifest(out, manifest)
     made = set()
     for name in sorted(os.listdir(modules)):

@@ -48,6 +48,14 @@ run() {
 while read -r program; do
   run "$(basename "$program")" "$program"
 done < <(find build -name '*_gpu_test' -type f -perm -u+x)
+# What the rewrite rules make, through gates 1 and 2.
+rules_corpus() {
+  "$python" tests/rules/corpus.py "$1/tests/rules/rules_tool" build/rules-corpus &&
+    "$1/tests/gates/gate_corpus_gpu_test" build/rules-corpus
+}
+for tool in build/*/tests/rules/rules_tool; do
+  [ ! -x "$tool" ] || run rules-corpus rules_corpus "${tool%/tests/rules/rules_tool}"
+done
 # The main job, one run an example, so that a slow or failing one shows by name.
 for example in examples/*.py; do
   name=$(basename "$example" .py)

@@ -193,7 +193,7 @@ Status CheckComparison(CudaRuntime& gpu, Table& table) {
     std::vector<KoptStats> stats;
     std::vector<uint64_t> sums;
     for (KernelRuntime* runtime : std::initializer_list<KernelRuntime*>{&gpu, &host}) {
-      Allocation at[3];
+      Allocation at[4];
       for (int k = 0; k < 2; ++k) {
         at[k] = KOPT_TRY(runtime->Allocate(spec.bytes, Placement::kMiddle));
         const DataSet data{DataFamily::kSpecial, 7, false};
@@ -201,19 +201,24 @@ Status CheckComparison(CudaRuntime& gpu, Table& table) {
             runtime->Generate(at[k].storage.pointer, KOPT_TRY(MakeDraw(spec, 0, data, k))));
       }
       at[2] = KOPT_TRY(runtime->Allocate(4 * kCount, Placement::kMiddle));
+      at[3] = KOPT_TRY(runtime->Allocate(8 * kCount, Placement::kMiddle));
       KOPT_CHECK_OK(runtime->FillBytes(at[2].storage, 0));
       const bool is_float = KoptIsFloat(dtype);
       if (is_float) {
         KOPT_CHECK_OK(runtime->AddConditioning(at[2].storage.pointer, at[0].storage.pointer,
-                                               at[1].storage.pointer, kCount, spec.dtype));
+                                               at[1].storage.pointer, kCount, spec.dtype, 16));
       }
-      const CompareRequest request = {at[0].storage.pointer,
-                                      at[1].storage.pointer,
-                                      is_float ? at[2].storage.pointer : 0,
-                                      kCount,
-                                      spec.dtype,
-                                      4,
-                                      -1};
+      CompareRequest request;
+      request.candidate = at[0].storage.pointer;
+      request.reference = at[1].storage.pointer;
+      request.count = kCount;
+      request.dtype = spec.dtype;
+      request.perturbations = 4;
+      if (is_float) {
+        request.conditioning = at[2].storage.pointer;
+        request.twin = at[3].storage.pointer;
+        KOPT_CHECK_OK(runtime->Widen(request.twin, request.reference, kCount, spec.dtype));
+      }
       stats.push_back(KOPT_TRY(runtime->Compare(std::span(&request, 1)))[0]);
       const Region regions[] = {at[0].storage, at[2].storage, {at[1].storage.pointer + 3, 1001}};
       for (uint64_t sum : KOPT_TRY(runtime->Checksums(regions))) sums.push_back(sum);

@@ -23,6 +23,18 @@ def test_perturb_moves_each_finite_value_by_one_ulp(dtype):
     assert (difference <= compare.ulp(values.double(), dtype)).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_perturb_by_steps_is_as_many_units_in_the_last_place(dtype):
+    values = torch.randn(1000, dtype=dtype) * 100
+    moved = compare.perturb(values, 3, steps=16)
+    units = (moved.double() - values.double()).abs() / compare.ulp(values.double(), dtype)
+    assert (units >= 8).all() and (units <= 32).all()  # half or twice at a power of two
+    tiny = torch.tensor([torch.finfo(dtype).max, -torch.finfo(dtype).max, 0.0], dtype=dtype)
+    assert compare.bitwise_equal(compare.perturb(tiny, 1, steps=16), tiny)
+    assert [compare.perturbation_steps(dtype, run) for run in (1, 2, 3)] == [1, 16, 1]
+    assert compare.perturbation_steps(torch.bfloat16, 2) == 1
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_perturb_leaves_what_can_not_move(dtype):
     fixed = torch.tensor([0.0, float("inf"), float("-inf"), float("nan")]).to(dtype)

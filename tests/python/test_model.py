@@ -24,6 +24,10 @@ def get_init_inputs():
 @pytest.mark.parametrize("text, code, where", [
     ("def broken(:\n", "syntax_error", ":3"),
     ("raise ValueError('no')\n", "import_raises", ":3"),
+    ("class E(Exception):\n  def __str__(self): raise RuntimeError\nraise E\n",
+     "import_raises", ":5"),
+    ("raise ValueError('\\ud800')\n", "import_raises", ":3"),
+    ("import sys; sys.exit(0)\n", "import_raises", ":3"),
     ("def get_inputs(): return []\n", "no_model", ""),
     ("class Model(nn.Module): pass\n", "no_model", ""),
 ])
@@ -50,6 +54,37 @@ def test_a_model_that_can_not_be_built(on_cpu, write_model, text, code):
     with pytest.raises(JobError) as caught:
         ModelSource(write_model(text)).build()
     assert (caught.value.kind, caught.value.code) == ("model", code)
+
+
+@pytest.mark.parametrize("text, code, part", [
+    ("def get_inputs(): pass", "inputs_raise", "nothing for what forward takes, wanted a list"),
+    ("def get_inputs(): yield torch.ones(4)", "inputs_raise", "generator for what forward"),
+    ("def get_inputs(): return torch.ones(3, 4)", "inputs_raise", "Tensor for what forward"),
+    ("def get_inputs(): return {'x': torch.ones(4)}", "inputs_raise", "dict for what forward"),
+    ("def get_inputs(): return 'text'", "inputs_raise", "str for what forward"),
+    ("def get_inputs(): raise SystemExit(0)", "inputs_raise", "get_inputs raises SystemExit"),
+    ("def get_kwargs(): pass", "inputs_raise", "nothing for forward's keyword arguments"),
+    ("def get_kwargs(): return [1]", "inputs_raise", "list for forward's keyword arguments"),
+    ("def get_kwargs(): raise KeyError('k')", "inputs_raise", "get_kwargs raises KeyError"),
+    ("def get_init_inputs(): pass", "init_raises", "building Model raises TypeError"),
+    ("del get_init_inputs\nModel.__init__ = lambda self, n: None", "init_raises",
+     "no get_init_inputs"),
+    ("Model.__init__ = lambda self, n: None", "init_raises", "moving the model"),
+])
+def test_functions_that_give_something_else(on_cpu, write_model, text, code, part):
+    with pytest.raises(JobError) as caught:
+        ModelSource(write_model(GOOD + text)).build(device="cpu")
+    assert (caught.value.kind, caught.value.code) == ("model", code)
+    assert part in caught.value.message
+
+
+@pytest.mark.parametrize("text, part", [
+    ("def get_train_step(): raise ValueError('no')", "raises ValueError: no"),
+    ("def get_train_step(): return 3", "gives something of type int, wanted a function"),
+])
+def test_a_training_step_that_is_none(write_model, text, part):
+    with pytest.raises(JobError, match=part):
+        ModelSource(write_model(GOOD + text)).train_step()
 
 
 def test_equal_seeds_build_equal_models(on_cpu, write_model):

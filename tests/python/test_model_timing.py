@@ -12,7 +12,7 @@ FACTS = {"first_call_s": 1.5, "peak_bytes": 100, "swapped": ["k"]}
 
 def side(bursts):
     """A `_serve` whose burst times come from `bursts(stitched)`."""
-    def serve(pipe, model, variant, pack, eager):
+    def serve(pipe, model, variant, pack):
         pipe.send(("ok", {**FACTS, "swapped": FACTS["swapped"] if pack else []}))
         while pipe.recv() == "burst":
             pipe.send(("ok", bursts(pack is not None)))
@@ -20,7 +20,9 @@ def side(bursts):
 
 
 def measure(pairs=2, blocks=3):
-    return model_timing.time_model({"file": "m.py"}, {}, "pack", pairs, blocks, lambda text: None)
+    one, = model_timing.time_model({"file": "m.py"}, {}, "pack", 1, pairs, blocks,
+                                   lambda text: None)["timings"]
+    return one
 
 
 def test_sides_take_turns_and_end(monkeypatch):
@@ -28,28 +30,56 @@ def test_sides_take_turns_and_end(monkeypatch):
     start = time.monotonic()
     result = measure()
     assert result["pairs"] == [[[10.0, 5.0, 5.0, 10.0]] * 3] * 2
-    assert result["eager_us"] == 10.0 and result["interleaved"]
+    assert result["interleaved"]
     assert result["swapped"] == ["k"] and result["peak_bytes_stitched"] == 100
     assert time.monotonic() - start < 8  # no side waits to be killed
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
 
-def test_sides_that_do_not_fit_alternate_as_whole_processes(monkeypatch):
-    real = model_timing._pair
+def test_measurements_get_pairs_of_their_own(monkeypatch):
+    started = []
+
+    def serve(pipe, model, variant, pack):
+        pipe.send(("ok", FACTS))
+        while pipe.recv() == "burst":
+            pipe.send(("ok", float(os.getpid())))
+
+    monkeypatch.setattr(model_timing, "_serve", serve)
+    timings = model_timing.time_model({"file": "m.py"}, {}, "pack", 2, 3, 1, started.append)["timings"]
+    assert [len(t["pairs"]) for t in timings] == [3, 3]
+    assert len({us for t in timings for p in t["pairs"] for b in p for us in b}) == 12
+    assert started[0] == "starting 12 fresh processes"
+
+
+def room_for(monkeypatch, sides):
+    """A GPU with room for so many sides at once; gives the pairs that each try began with."""
+    real = model_timing._in_turns
     calls = []
 
-    def pair(model, variant, pack, blocks, result):
-        calls.append(result["interleaved"])
-        if result["interleaved"]:
+    def in_turns(model, variant, pack, blocks, result, progress, numbers, pairs):
+        calls.append(len(numbers))
+        if 2 * len(numbers) > sides:
             raise model_timing._DoesNotFit
-        return real(model, variant, pack, blocks, result)
+        return real(model, variant, pack, blocks, result, progress, numbers, pairs)
 
     monkeypatch.setattr(model_timing, "_serve", side(lambda stitched: 5.0 if stitched else 10.0))
-    monkeypatch.setattr(model_timing, "_pair", pair)
+    monkeypatch.setattr(model_timing, "_in_turns", in_turns)
+    return calls
+
+
+def test_pairs_that_do_not_fit_together_come_one_after_the_other(monkeypatch):
+    calls = room_for(monkeypatch, 2)
+    result = measure(pairs=2, blocks=2)
+    assert result["interleaved"] and calls == [2, 1, 1]
+    assert result["pairs"] == [[[10.0, 5.0, 5.0, 10.0]] * 2] * 2
+
+
+def test_sides_that_do_not_fit_alternate_as_whole_processes(monkeypatch):
+    calls = room_for(monkeypatch, 1)
     result = measure(pairs=2, blocks=2)
     assert not result["interleaved"] and len(result["pairs"]) == 6
-    assert calls == [True] + [False] * 6
+    assert calls == [2, 1]
     assert result["pairs"][0] == [[10.0, 5.0, 5.0, 10.0]] * 2
 
 
@@ -60,7 +90,7 @@ def test_sides_that_do_not_fit_alternate_as_whole_processes(monkeypatch):
     (lambda: time.sleep(60), "timeout"),
 ])
 def test_a_side_that_fails_is_said_and_reaped(monkeypatch, fault, code):
-    def serve(pipe, model, variant, pack, eager):
+    def serve(pipe, model, variant, pack):
         fault()
 
     monkeypatch.setattr(model_timing, "_serve", serve)
@@ -73,7 +103,7 @@ def test_a_side_that_fails_is_said_and_reaped(monkeypatch, fault, code):
 
 
 def test_out_of_memory_of_one_model_alone_is_said(monkeypatch):
-    def serve(pipe, model, variant, pack, eager):
+    def serve(pipe, model, variant, pack):
         raise JobError("environment", "out_of_memory", "too large")
 
     monkeypatch.setattr(model_timing, "_serve", serve)

@@ -148,3 +148,58 @@ def test_text_that_prints_or_exits_does_not_break_the_frames(compile_text):
     assert "ok" in compile_text(noisy, kernel_name(source), fixtures.config(XBLOCK=256))
     leaving = source.replace("import triton\n", "import triton\nraise SystemExit(0)\n", 1)
     assert "error" in compile_text(leaving, kernel_name(source), fixtures.config(XBLOCK=256))
+
+
+@pytest.fixture
+def compile_ttir(compile_worker, tmp_path):
+    """compile_ttir(text, num_warps=4) -> the worker's answer."""
+    def run(text, num_warps=4, name="twin.ttir"):
+        path = tmp_path / name
+        path.write_text(text)
+        return compile_worker.call("compile_ttir", ttir_path=str(path), num_warps=num_warps,
+                                   num_stages=1, compute_capability=90, out_dir=str(tmp_path))
+    return run
+
+
+def ttir_of(compile_text, tmp_path, source, config):
+    compile_text(source, kernel_name(source), config)
+    return (tmp_path / "kernel.ttir").read_text()
+
+
+@pytest.mark.parametrize("source, config", [
+    (fixtures.pointwise(), fixtures.config(XBLOCK=512)),
+    (fixtures.reduction(), fixtures.config(XBLOCK=1, R0_BLOCK=2048)),
+])
+def test_compiles_ttir(compile_text, compile_ttir, tmp_path, source, config):
+    """A kernel's own TTIR gives the kernel's own binary."""
+    whole = compile_text(source, kernel_name(source), config)["ok"]
+    text = (tmp_path / "kernel.ttir").read_text()
+    answer = compile_ttir(text)["ok"]
+    assert (tmp_path / "kernel.cubin").read_bytes()[:4] == b"\x7fELF"
+    assert "tt.func" in (tmp_path / "kernel.ttir").read_text()
+    assert ".entry" in (tmp_path / "kernel.ptx").read_text()
+    assert answer["record"] == whole["record"]
+    assert answer["binary_hash"] == whole["binary_hash"]
+    assert answer["registers"] == whole["registers"]
+    assert compile_ttir(text, num_warps=8)["ok"]["record"]["threads"] == 256
+
+
+def test_float64_text(compile_text, compile_ttir, tmp_path):
+    text = ttir_of(compile_text, tmp_path, fixtures.pointwise(), fixtures.config(XBLOCK=512))
+    assert "ok" in compile_ttir(re.sub(r"\bf32\b|(?<=x)f32\b", "f64", text))
+    assert ".f64" in (tmp_path / "kernel.ptx").read_text()
+
+
+@pytest.mark.parametrize("old, new", [
+    ("arith.addf", "arith.nothing"),         # an operation that is none
+    ("tt.return", "tt.return %nobody"),      # a value that is not defined
+    ("module {", "module"),                  # no text at all
+])
+def test_faults_of_ttir(compile_text, compile_ttir, tmp_path, old, new):
+    text = ttir_of(compile_text, tmp_path, fixtures.pointwise(), fixtures.config(XBLOCK=512))
+    assert old in text
+    error = compile_ttir(text.replace(old, new, 1))["error"]
+    assert error["code"] == "compile_error"
+    assert "\n" not in error["message"]
+    assert compile_ttir(text, name="twin.txt")["error"]["code"] == "wrong_file_name"
+    assert "ok" in compile_ttir(text)

@@ -78,6 +78,21 @@ def test_what_is_no_frame(data, said):
         framing.read_frame(io.BytesIO(data))
 
 
+def test_text_that_utf8_has_not():
+    stream = io.BytesIO()
+    framing.write_frame(stream, {"message": "a\ud800b", "\udcff": ["\U0001f600"]})
+    stream.seek(0)
+    assert framing.read_frame(stream) == {"message": "a?b", "?": ["\U0001f600"]}
+
+
+def test_an_exception_whose_text_raises():
+    class Odd(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    assert framing.one_sentence(Odd()) == "Odd"
+
+
 def test_serving(child, tmp_path):
     assert child.call("hello") == {"ok": {"protocol": framing.PROTOCOL, "name": "tester"}}
     assert child.call("echo", x=[1, 2]) == {"ok": {"x": [1, 2]}}

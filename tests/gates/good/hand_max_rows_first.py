@@ -1,0 +1,12 @@
+# Kernel: triton_red_fused_max_10
+# Expect: ok
+# Why: the long side of memory along a warp
+# Configuration: XBLOCK=32 R0_BLOCK=64 warps=4
+
+@triton.jit
+def triton_red_fused_max_10(in_ptr0, out_ptr0, xnumel, r0_numel, XBLOCK : tl.constexpr, R0_BLOCK : tl.constexpr):
+    x3 = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[None, :]
+    r = tl.arange(0, 128)[:, None]
+    keep = (x3 < 120) & (r < 100)
+    x = tl.load(in_ptr0 + x3 % 60 + 60*r + 6000*(x3 // 60), keep, other=float('-inf'))
+    tl.store(out_ptr0 + x3, triton_helpers.max2(x, 0)[None, :], x3 < 120)

@@ -1,0 +1,14 @@
+# Kernel: triton_red_fused__native_batch_norm_legit_view_3
+# Expect: ok
+# Why: two sums over a row in registers instead of Welford's recurrence
+# Configuration: XBLOCK=1 R0_BLOCK=256 warps=4
+
+@triton.jit
+def triton_red_fused__native_batch_norm_legit_view_3(in_ptr0, out_ptr2, xnumel, r0_numel, XBLOCK : tl.constexpr, R0_BLOCK : tl.constexpr):
+    row = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:, None]
+    r = tl.arange(0, 1024)[None, :]
+    keep = (row < 20) & (r < 1000)
+    x = tl.load(in_ptr0 + r + 1000*row, keep, other=0.0)
+    off = tl.where(r < 1000, x - tl.sum(x, 1)[:, None] / 1000.0, 0.0)
+    var = tl.sum(off * off, 1)[:, None] / 1000.0
+    tl.store(out_ptr2 + r + 1000*row, off * libdevice.rsqrt(var + 1e-05), keep)
