@@ -347,6 +347,7 @@ class Search {
       candidate->record.verdicts.push_back(Reject(Gate::kStatic, error->code, error->ToString()));
       return false;
     }
+    request->time_limit_ms = options_.compile_limit_ms;
     requests->push_back(std::move(*request));
     return true;
   }

@@ -18,7 +18,7 @@ static_assert(static_cast<int>(DataFamily::kUniform) == KOPT_UNIFORM &&
               static_cast<int>(DataFamily::kCancelling) == KOPT_CANCELLING &&
               static_cast<int>(DataFamily::kCaptured) == KOPT_CAPTURED);
 // The GPU gets both by value and reads them with the same layout.
-static_assert(sizeof(KoptDraw) == 64 && sizeof(KoptStats) == 160);
+static_assert(sizeof(KoptDraw) == 72 && sizeof(KoptStats) == 160);
 
 Result<KoptDraw> MakeDraw(const StorageSpec& spec, int storage, const DataSet& data,
                           int perturbation) {
@@ -44,6 +44,7 @@ Result<KoptDraw> MakeDraw(const StorageSpec& spec, int storage, const DataSet& d
   draw.in_envelope =
       spec.has_envelope && (data.in_envelope || data.family == DataFamily::kCaptured);
   draw.perturbation = perturbation;
+  draw.non_negative = spec.non_negative;
   if (draw.in_envelope) {
     if (!std::isfinite(spec.float_low) || !std::isfinite(spec.float_high) ||
         spec.float_low > spec.float_high) {

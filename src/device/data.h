@@ -13,9 +13,9 @@
 namespace kernelopt {
 
 /// The draw of storage number `storage` of a site under `data`;
-/// `perturbation` n > 0 moves every float for the n-th time (KoptSteps). Errors: an
-/// empty integer range, an envelope that is empty or not finite, a size that is
-/// no multiple of the element's: kUsage "job_error".
+/// `perturbation` n > 0 moves every float for the n-th time (KoptStepsOfOne), -n by one
+/// ulp. Errors: an empty integer range, an envelope that is empty or not finite, a size
+/// that is no multiple of the element's: kUsage "job_error".
 Result<KoptDraw> MakeDraw(const StorageSpec& spec, int storage, const DataSet& data,
                           int perturbation = 0);
 

@@ -75,7 +75,8 @@ typedef struct KoptDraw {
   int dtype;
   int family;
   int in_envelope;   // 1: float draws are mapped into [low, high]
-  int perturbation;  // 0: none; n > 0: float draws moved for the n-th time, see KoptSteps
+  int perturbation;  // 0: none; n: float draws moved for the n-th time (KoptStepsOfOne); -n: by one ulp
+  int non_negative;  // 1: float draws lose their sign
 } KoptDraw;
 
 // What a comparison of two storages found. Indices are elements, the lowest of
@@ -245,17 +246,32 @@ KOPT_FUNCTION KoptU64 KoptNeighbour(KoptU64 bits, int dtype, int up) {
   return (bits & sign) | (away ? magnitude + 1 : magnitude - 1);
 }
 
-// Ulps that the n-th perturbation moves a float by. Where the kernel's own rounding
-// is coarser than an ulp of its inputs, single ulps are often rounded away, and a
-// result would look exact; every second perturbation is wide enough to show. An
-// ulp of the short types is never too small, and sixteen would be no small change.
-KOPT_FUNCTION int KoptSteps(int dtype, int perturbation) {
-  return (dtype == KOPT_F32 || dtype == KOPT_F64) && perturbation % 2 == 0 ? 16 : 1;
+// Ulps that a perturbation moves a float by, root mean square. Where the kernel's own
+// rounding is coarser than an ulp of its inputs, single ulps are rounded away, and a
+// result would look exact. An ulp of the short types is never too small, and sixteen
+// would be no small change.
+KOPT_FUNCTION int KoptSteps(int dtype) {
+  return dtype == KOPT_F32 || dtype == KOPT_F64 ? 16 : 1;
 }
 
+// The steps of one float, from random bits: 1 to 27 alike, whose root mean square is
+// 16.02, or 1. With steps of one length two inputs that cancel would move by the same
+// in half of all runs, and their sum not at all.
+KOPT_FUNCTION int KoptStepsOfOne(int dtype, KoptU64 bits) {
+  return KoptSteps(dtype) == 1 ? 1 : 1 + (int)(bits % 27);
+}
+
+// `steps` neighbours on from a finite element, up or down, and no further than the
+// last finite value.
 KOPT_FUNCTION KoptU64 KoptMoved(KoptU64 bits, int dtype, int up, int steps) {
-  for (int step = 0; step < steps; ++step) bits = KoptNeighbour(bits, dtype, up);
-  return bits;
+  const KoptU64 sign = KoptSignBit(dtype);
+  const KoptI64 last = (KoptI64)KoptInfinity(dtype) - 1;
+  const KoptI64 magnitude = (KoptI64)KoptMagnitude(bits, dtype);
+  KoptI64 place = (bits & sign) ? -magnitude : magnitude;
+  place += up ? steps : -steps;
+  if (place > last) place = last;
+  if (place < -last) place = -last;
+  return place < 0 ? sign | (KoptU64)-place : (KoptU64)place;
 }
 
 // In [0, 1), a multiple of 2^-24.
@@ -395,15 +411,18 @@ KOPT_FUNCTION KoptU64 KoptFloatDraw(const KoptDraw* draw, KoptU64 index) {
   } else {
     bits = KoptEncode(KoptRawFloat(draw, index), dtype);
   }
+  if (draw->non_negative) bits &= ~KoptSignBit(dtype);
   if (draw->perturbation == 0 || !KoptIsFinite(bits, dtype)) return bits;
-  const int up = (int)(KoptHash(draw->key, index, 16 + (KoptU64)draw->perturbation) & 1);
-  const int steps = KoptSteps(dtype, draw->perturbation);
+  const KoptU64 random = KoptHash(draw->key, index, 16 + (KoptU64)draw->perturbation);
+  const int up = (int)(random & 1);
+  const int steps = draw->perturbation < 0 ? 1 : KoptStepsOfOne(dtype, random >> 1);
   KoptU64 moved = KoptMoved(bits, dtype, up, steps);
   if (draw->in_envelope &&
       (KoptDecode(moved, dtype) > draw->high || KoptDecode(moved, dtype) < draw->low)) {
     moved = KoptMoved(bits, dtype, !up, steps);
     if (KoptDecode(moved, dtype) > draw->high || KoptDecode(moved, dtype) < draw->low) moved = bits;
   }
+  if (draw->non_negative) moved &= ~KoptSignBit(dtype);
   return moved;
 }
 

@@ -84,6 +84,9 @@ struct StorageSpec {
   bool has_envelope = false;
   double float_low = 0;
   double float_high = 0;
+  /// Floats that only make sense without a sign: weights of a Welford combination
+  /// (ttir/roles.h).
+  bool non_negative = false;
   /// Recorded contents (integers), a file of `bytes` bytes; empty = generate.
   std::string contents_path;
 };

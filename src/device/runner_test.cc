@@ -303,6 +303,33 @@ TEST_F(TwinTest, WhereTheCompilersKernelIsFarFromTheTwinOneOfBothIsRight) {
   EXPECT_EQ(row_seven(50).reason, "wrong_value");
 }
 
+// Every second value makes the result jump: one element in 16 doesn't show it in four
+// perturbed runs, and there a difference within the jump looks large.
+TEST_F(TwinTest, LooksCloserBeforeAValueIsCalledWrong) {
+  constexpr int kElements = 4096;
+  constexpr double kUlp = 0x1p-23;  // of the results, which are in [1, 2)
+  for (StorageSpec& storage : job_.site.storages) storage.bytes = 4 * kElements;
+  job_.data = {{DataFamily::kUniform, 0, false}};
+  int twin_runs = 0;
+  const auto kernel = [&]<typename T>(T, double off, int* runs = nullptr) {
+    return [=](const HostLaunch& launch) {
+      if (runs != nullptr) ++*runs;
+      for (int i = 0; i < kElements; ++i) {
+        const float x = launch.Pointer<float>(0)[i];
+        const double jump = std::bit_cast<uint32_t>(x) % 2 == 1 ? 480 * kUlp : 0;
+        launch.Pointer<T>(1)[i] = static_cast<T>(1 + x / 3.0 + jump + (i < 300 ? off : 0));
+      }
+      return true;
+    };
+  };
+  runtime_.Register("baseline", kernel(float{}, 0));
+  runtime_.Register("twin", kernel(double{}, 0, &twin_runs));
+  const CheckResult within = Check(kernel(float{}, 16 * kUlp));
+  EXPECT_EQ(within.reason, "ok") << within.message;
+  EXPECT_EQ(twin_runs, 1 + 4 + 1 + 20);
+  EXPECT_EQ(Check(kernel(float{}, 400 * kUlp)).reason, "wrong_value");
+}
+
 TEST_F(TwinTest, IsLeftOutWhereItDoesNotFit) {
   std::vector<std::string> ends;
   for (int64_t kib = 128; kib <= 2048; kib += 32) {

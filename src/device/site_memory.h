@@ -25,7 +25,7 @@ class SiteMemory {
   SiteMemory& operator=(const SiteMemory&) = delete;
 
   /// Brings every storage to its state before a launch: data (the
-  /// `perturbation`-th neighbour of it when above 0), poison number `poison`,
+  /// `perturbation`-th neighbour of it when not 0), poison number `poison`,
   /// or zeros. What no launch has changed since is left alone.
   Status Prepare(const DataSet& data, int poison, int perturbation = 0);
 

@@ -82,7 +82,7 @@ Status TwinReference::Run(SiteMemory& memory, const DataSet& data, int perturbat
       KOPT_CHECK_OK(runtime_.AddConditioning(
           output.conditioning.storage.pointer, output.perturbed.storage.pointer,
           output.values.storage.pointer, output.count, DType::kFloat64,
-          KoptSteps(static_cast<int>(perturbed), run)));
+          KoptSteps(static_cast<int>(perturbed))));
     }
   }
   return {};

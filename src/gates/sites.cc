@@ -22,7 +22,7 @@ bool IsFloat(DType dtype) {
 /// What is known of a storage from all the slots that share it.
 struct Joined {
   int storage = -1;
-  bool loaded = false, stored = false;
+  bool loaded = false, stored = false, weight = false;
   std::set<std::string> dtypes, loaded_dtypes;
   bool has_values = false, all_have_values = true;
   double low = 0, high = 0;
@@ -147,6 +147,7 @@ Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const
         bool loaded = uses[i].loads > 0;
         slot->loaded |= loaded;
         slot->stored |= uses[i].stores > 0;
+        slot->weight |= uses[i].weight;
         slot->dtypes.insert(tensor.dtype);
         if (loaded) {
           slot->loaded_dtypes.insert(tensor.dtype);
@@ -198,6 +199,7 @@ Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const
     }
     storage.dtype = *DTypeFromTriton(*dtypes.begin());
     storage.written = slot.stored;
+    storage.non_negative = slot.weight;
     storage.role = !slot.loaded ? StorageRole::kPoison : StorageRole::kData;
     if (slot.loaded && IsZeroFilled(graph, where.event, slot.storage))
       storage.role = StorageRole::kZeros;

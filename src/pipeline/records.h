@@ -16,7 +16,7 @@ namespace kernelopt {
 
 /// What the data of gate 2 and the rules are called in the store; a change of
 /// either makes another name, so that old verdicts aren't taken for new ones.
-inline constexpr char kDataVersion[] = "4";
+inline constexpr char kDataVersion[] = "5";
 
 /// Gates 1 and 2: of one replacement.
 VerdictKey KernelVerdictKey(const Run& run, const Replacement& replacement, Gate gate,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -47,6 +48,8 @@ class Tracer {
       KOPT_CHECK_OK(Flow(entry->body));
     } while (changed_);
     KOPT_CHECK_OK(Count(entry->body, &uses));
+    CollectDefinitions(entry->body);
+    MarkWeights(entry->body, &uses);
     return uses;
   }
 
@@ -196,8 +199,73 @@ class Tracer {
     return {};
   }
 
+  void CollectDefinitions(const TtirRegion& region) {
+    for (const TtirBlock& block : region.blocks) {
+      for (const TtirOp& op : block.ops) {
+        for (ValueId id : op.results) definitions_[id] = &op;
+        for (const TtirRegion& inner : op.regions) CollectDefinitions(inner);
+      }
+    }
+  }
+
+  void MarkWeights(const TtirRegion& region, std::vector<PointerUse>* uses) {
+    for (const TtirBlock& block : region.blocks) {
+      for (const TtirOp& op : block.ops) {
+        const bool combines = op.name == "tt.reduce" || op.name == "tt.scan";
+        for (const TtirRegion& inner : op.regions) {
+          if (!combines) MarkWeights(inner, uses);
+          for (const TtirBlock& combine : inner.blocks) {
+            if (combines) MarkCombined(op, combine, uses);
+          }
+        }
+      }
+    }
+  }
+
+  /// A reduction's region has an argument an operand, twice: what is so far, and what is
+  /// new. Operand i is a weight where one of its two is divided by their sum.
+  void MarkCombined(const TtirOp& reduction, const TtirBlock& combine,
+                    std::vector<PointerUse>* uses) {
+    const size_t count = reduction.operands.size();
+    if (combine.arguments.size() != 2 * count) return;
+    for (size_t i = 0; i < count; ++i) {
+      const ValueId a = combine.arguments[i];
+      const ValueId b = combine.arguments[count + i];
+      const auto is_sum = [&](ValueId id) {
+        const auto definition = definitions_.find(id);
+        if (definition == definitions_.end() || definition->second->name != "arith.addf")
+          return false;
+        const std::vector<ValueId>& of = definition->second->operands;
+        return of == std::vector{a, b} || of == std::vector{b, a};
+      };
+      const bool is_weight = std::ranges::any_of(combine.ops, [&](const TtirOp& op) {
+        return op.name == "arith.divf" && op.operands.size() == 2 &&
+               (op.operands[0] == a || op.operands[0] == b) && is_sum(op.operands[1]);
+      });
+      if (is_weight) MarkLoaded(reduction.operands[i], uses);
+    }
+  }
+
+  /// Follows a value back over what moves elements about, to the loads.
+  void MarkLoaded(ValueId value, std::vector<PointerUse>* uses) {
+    const auto definition = definitions_.find(value);
+    if (definition == definitions_.end()) return;
+    const TtirOp& op = *definition->second;
+    if (op.name == "tt.load" && !op.operands.empty()) {
+      for (int parameter : facts_[op.operands[0]].parameters)
+        (*uses)[static_cast<size_t>(parameter)].weight = true;
+      return;
+    }
+    static const std::set<std::string, std::less<>> kMoves = {
+        "tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans",
+        "tt.splat",     "arith.select",   "arith.extf", "arith.truncf"};
+    if (!kMoves.contains(op.name)) return;
+    for (ValueId operand : op.operands) MarkLoaded(operand, uses);
+  }
+
   const TtirModule& module_;
   std::vector<Fact> facts_;
+  std::map<ValueId, const TtirOp*> definitions_;
   std::map<std::pair<const TtirRegion*, std::string>, const TtirBlock*> blocks_;
   bool changed_ = false;
 };

@@ -23,6 +23,11 @@ struct PointerUse {
   int atomics = 0;  ///< tt.atomic_rmw, tt.atomic_cas
   /// An address through it depends on a loaded value (gather, scatter).
   bool indirect = false;
+  /// What is loaded through it is a weight of a Welford combination: a reduction divides
+  /// it by its sum with another (PyTorch: aten/src/ATen/native/cuda/Normalization.cuh,
+  /// torch/_inductor/runtime/triton_helpers.py, welford_combine). Weights count elements
+  /// and are never negative; with signs, sums of them cancel and no two orders agree.
+  bool weight = false;
 };
 
 /// One entry a parameter of the entry function. Error: kUsage

@@ -271,6 +271,45 @@ TEST(RolesTest, FollowsPointers) {
   }
 }
 
+// Third operands are divided by their sums: `%w`, by a select with a constant. The first
+// two are not, and nothing is in a reduction that divides by something else.
+TEST(RolesTest, FindsWeightsOfWelfordCombinations) {
+  const auto text = [](const char* sum) {
+    return std::string(R"(tt.func public @f(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %w: !tt.ptr<f32>, %mask: i1) {
+    %zero = arith.constant dense<0.0> : tensor<16xf32>
+    %pa = tt.splat %a : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %pb = tt.splat %b : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %pw = tt.splat %w : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+    %va = tt.load %pa : tensor<16x!tt.ptr<f32>>
+    %vb = tt.load %pb : tensor<16x!tt.ptr<f32>>
+    %vw = tt.load %pw : tensor<16x!tt.ptr<f32>>
+    %chosen = arith.select %mask, %vw, %zero : i1, tensor<16xf32>
+    %r:3 = "tt.reduce"(%va, %vb, %chosen) <{axis = 0 : i32}> ({
+    ^bb0(%m1: f32, %s1: f32, %w1: f32, %m2: f32, %s2: f32, %w2: f32):
+      %total = arith.addf %w1, %w2 : f32
+      %scaled = arith.mulf %w1, %w2 : f32
+      %part = arith.divf %w2, )") +
+           sum + R"( : f32
+      %m = arith.addf %m1, %m2 : f32
+      %s = arith.addf %s1, %part : f32
+      tt.reduce.return %m, %s, %total : f32, f32, f32
+    }) : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> (f32, f32, f32)
+    tt.return
+  })";
+  };
+  const auto weights = [](const std::string& ttir) {
+    std::string marks;
+    auto module = ReadTtir(ttir, "m");
+    EXPECT_TRUE(module.has_value()) << module.error().ToString();
+    auto uses = PointerUses(*module);
+    EXPECT_TRUE(uses.has_value()) << uses.error().ToString();
+    for (const PointerUse& use : *uses) marks += use.weight ? '1' : '0';
+    return marks;
+  };
+  EXPECT_EQ(weights(text("%total")), "0010");
+  EXPECT_EQ(weights(text("%scaled")), "0000");
+}
+
 TEST(RolesTest, RefusesWhatItCannotFollow) {
   auto uses = PointerUses(Fixture("untraceable"));
   ASSERT_FALSE(uses.has_value());

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 import triton
-from conftest import ROOT
+from built import ROOT
 from triton.backends.compiler import GPUTarget
 
 TESTDATA = ROOT / "src/ttir/testdata"

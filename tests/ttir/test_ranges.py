@@ -5,7 +5,7 @@ import subprocess
 
 import evaluate
 import pytest
-from conftest import ROOT
+from built import ROOT
 
 
 def ranges(tool, path, folder, **facts):

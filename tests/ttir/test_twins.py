@@ -10,7 +10,7 @@ import subprocess
 import evaluate
 import pytest
 import triton
-from conftest import ROOT
+from built import ROOT
 from triton.backends.compiler import GPUTarget
 
 TESTDATA = ROOT / "src/ttir/testdata"
