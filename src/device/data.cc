@@ -44,7 +44,7 @@ Result<KoptDraw> MakeDraw(const StorageSpec& spec, int storage, const DataSet& d
   draw.in_envelope =
       spec.has_envelope && (data.in_envelope || data.family == DataFamily::kCaptured);
   draw.perturbation = perturbation;
-  draw.non_negative = spec.non_negative;
+  draw.is_weight = spec.is_weight;
   if (draw.in_envelope) {
     if (!std::isfinite(spec.float_low) || !std::isfinite(spec.float_high) ||
         spec.float_low > spec.float_high) {

@@ -249,25 +249,24 @@ TEST(Data, MovesByNeighboursAndStopsAtTheLastFinite) {
   EXPECT_EQ(moved(-kMost, 0, 5), -kMost);
 }
 
-TEST(Data, WeightsHaveNoSign) {
-  for (const DataFamily family : {DataFamily::kNormal, DataFamily::kCancelling,
-                                  DataFamily::kSpecial, DataFamily::kLogUniform}) {
-    for (int perturbation : {0, 1}) {
-      const StorageSpec plain = Floats(400);
-      StorageSpec weights = plain;
-      weights.non_negative = true;
-      const std::vector<double> with = Values(plain, {family, 1, false}, perturbation);
-      const std::vector<double> without = Values(weights, {family, 1, false}, perturbation);
-      int negative = 0;
-      for (size_t i = 0; i < with.size(); ++i) {
-        negative += with[i] < 0;
-        EXPECT_FALSE(std::signbit(without[i])) << ToString(family) << " " << i;
-        if (perturbation == 0 && !std::isnan(with[i])) {
-          EXPECT_EQ(without[i], std::fabs(with[i]));
-        }
-      }
-      EXPECT_GT(negative, 50) << ToString(family);
+TEST(Data, WeightsAreCounts) {
+  for (const DataFamily family :
+       {DataFamily::kNormal, DataFamily::kSpecial, DataFamily::kLogUniform}) {
+    StorageSpec weights = Floats(400);
+    weights.is_weight = true;
+    int zeros = 0;
+    for (double value : Values(weights, {family, 1, false})) {
+      EXPECT_EQ(value, std::floor(value));
+      EXPECT_LE(value, 8);
+      zeros += value == 0;
+      EXPECT_TRUE(value == 0 || value >= 1) << value;
     }
+    EXPECT_EQ(zeros > 0, family == DataFamily::kSpecial) << zeros;
+    // Where nothing is left to move down to, nothing becomes negative.
+    for (double value : Values(weights, {family, 1, false}, 1)) EXPECT_FALSE(std::signbit(value));
+    weights.has_envelope = true;
+    weights.float_low = weights.float_high = 100;
+    for (double value : Values(weights, {family, 1, true})) EXPECT_EQ(value, 100);
   }
 }
 

@@ -75,8 +75,9 @@ typedef struct KoptDraw {
   int dtype;
   int family;
   int in_envelope;   // 1: float draws are mapped into [low, high]
-  int perturbation;  // 0: none; n: float draws moved for the n-th time (KoptStepsOfOne); -n: by one ulp
-  int non_negative;  // 1: float draws lose their sign
+  int perturbation;  // 0: none; n: float draws moved for the n-th time (KoptStepsOfOne); -n: by one
+                     // ulp
+  int is_weight;     // 1: raw float draws count elements (KoptWeight)
 } KoptDraw;
 
 // What a comparison of two storages found. Indices are elements, the lowest of
@@ -360,6 +361,15 @@ KOPT_FUNCTION double KoptRawFloat(const KoptDraw* draw, KoptU64 index) {
   }
 }
 
+// A weight of a Welford combination: how many elements a part has, 1 to 8; some have
+// none in the special family. Parts of one tensor are alike in size: over 2^10 apart,
+// float32 loses the mean of the smaller one, and no two orders agree.
+KOPT_FUNCTION double KoptWeight(const KoptDraw* draw, KoptU64 index) {
+  const KoptU64 bits = KoptHash(draw->key, index, 0);
+  if (draw->family == KOPT_SPECIAL && (bits >> 8) % 16 == 0) return 0.0;
+  return (double)(1 + bits % 8);
+}
+
 // The same family as a share of an interval, in [0, 1].
 KOPT_FUNCTION double KoptShare(const KoptDraw* draw, KoptU64 index) {
   const KoptU64 key = draw->key;
@@ -409,9 +419,8 @@ KOPT_FUNCTION KoptU64 KoptFloatDraw(const KoptDraw* draw, KoptU64 index) {
     if (KoptDecode(bits, dtype) > draw->high) bits = KoptNeighbour(bits, dtype, 0);
     if (KoptDecode(bits, dtype) < draw->low) bits = KoptNeighbour(bits, dtype, 1);
   } else {
-    bits = KoptEncode(KoptRawFloat(draw, index), dtype);
+    bits = KoptEncode(draw->is_weight ? KoptWeight(draw, index) : KoptRawFloat(draw, index), dtype);
   }
-  if (draw->non_negative) bits &= ~KoptSignBit(dtype);
   if (draw->perturbation == 0 || !KoptIsFinite(bits, dtype)) return bits;
   const KoptU64 random = KoptHash(draw->key, index, 16 + (KoptU64)draw->perturbation);
   const int up = (int)(random & 1);
@@ -422,7 +431,7 @@ KOPT_FUNCTION KoptU64 KoptFloatDraw(const KoptDraw* draw, KoptU64 index) {
     moved = KoptMoved(bits, dtype, !up, steps);
     if (KoptDecode(moved, dtype) > draw->high || KoptDecode(moved, dtype) < draw->low) moved = bits;
   }
-  if (draw->non_negative) moved &= ~KoptSignBit(dtype);
+  if (draw->is_weight) moved &= ~KoptSignBit(dtype);
   return moved;
 }
 

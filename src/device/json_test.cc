@@ -51,8 +51,9 @@ Program AnyProgram() {
           Any<std::string>()};
 }
 StorageSpec AnyStorage() {
-  return {Any<int64_t>(), AnyOf<DType>(10), AnyOf<StorageRole>(3), Any<bool>(), Any<int64_t>(),
-          Any<int64_t>(), Any<bool>(),      AnyDouble(),           AnyDouble(), Any<bool>(),    Any<std::string>()};
+  return {Any<int64_t>(), AnyOf<DType>(10), AnyOf<StorageRole>(3), Any<bool>(),
+          Any<int64_t>(), Any<int64_t>(),   Any<bool>(),           AnyDouble(),
+          AnyDouble(),    Any<bool>(),      Any<std::string>()};
 }
 ArgumentSpec AnyArgument() {
   return {AnyOf<ArgumentSpec::Kind>(3), Any<int>(), Any<int64_t>(), Any<int64_t>(), AnyDouble()};

@@ -71,7 +71,7 @@ Json ToJson(const StorageSpec& spec) {
           {"has_envelope", spec.has_envelope},
           {"float_low", NumberToJson(spec.float_low)},
           {"float_high", NumberToJson(spec.float_high)},
-          {"non_negative", spec.non_negative},
+          {"is_weight", spec.is_weight},
           {"contents_path", spec.contents_path}};
 }
 
@@ -87,7 +87,7 @@ Result<StorageSpec> StorageFromJson(const Json& json) {
   in.Read("has_envelope", &spec.has_envelope);
   in.Read("float_low", &spec.float_low);
   in.Read("float_high", &spec.float_high);
-  in.Read("non_negative", &spec.non_negative);
+  in.Read("is_weight", &spec.is_weight);
   in.Read("contents_path", &spec.contents_path);
   KOPT_CHECK_OK(in.Done());
   return spec;

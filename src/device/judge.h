@@ -84,9 +84,8 @@ struct StorageSpec {
   bool has_envelope = false;
   double float_low = 0;
   double float_high = 0;
-  /// Floats that only make sense without a sign: weights of a Welford combination
-  /// (ttir/roles.h).
-  bool non_negative = false;
+  /// Weights of a Welford combination (ttir/roles.h): raw draws are counts.
+  bool is_weight = false;
   /// Recorded contents (integers), a file of `bytes` bytes; empty = generate.
   std::string contents_path;
 };

@@ -199,7 +199,7 @@ Result<BuiltSite> BuildSite(const Capture& capture, const CallSite& where, const
     }
     storage.dtype = *DTypeFromTriton(*dtypes.begin());
     storage.written = slot.stored;
-    storage.non_negative = slot.weight;
+    storage.is_weight = slot.weight;
     storage.role = !slot.loaded ? StorageRole::kPoison : StorageRole::kData;
     if (slot.loaded && IsZeroFilled(graph, where.event, slot.storage))
       storage.role = StorageRole::kZeros;

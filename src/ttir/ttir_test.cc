@@ -275,7 +275,8 @@ TEST(RolesTest, FollowsPointers) {
 // two are not, and nothing is in a reduction that divides by something else.
 TEST(RolesTest, FindsWeightsOfWelfordCombinations) {
   const auto text = [](const char* sum) {
-    return std::string(R"(tt.func public @f(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %w: !tt.ptr<f32>, %mask: i1) {
+    return std::string(
+               R"(tt.func public @f(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>, %w: !tt.ptr<f32>, %mask: i1) {
     %zero = arith.constant dense<0.0> : tensor<16xf32>
     %pa = tt.splat %a : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
     %pb = tt.splat %b : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
