@@ -1,11 +1,15 @@
 """The main job on a GPU, end to end: optimize, load in fresh processes, trace, undo.
 
-    python tests/gpu/main_job.py OUT [--only NAME,...] [--skip-recheck] [--record DIR]
+    python tests/gpu/main_job.py OUT [--only NAME,...] [--again] [--only-optimize]
+                                 [--record DIR]
 
---record keeps each example's capture as DIR/NAME, as examples/recordings has them. For each example: `kernelopt optimize` (timed), then the pack is taken through
-recheck.py (fresh processes, cold and warm FX-graph cache), a tracer pack, the
-off switch, another example's model, an edited model and another assembler.
-Prints one line a check and a table; exit code 0 when all hold.
+`kernelopt optimize` on each example (timed). Then every pack is taken through a
+tracer pack, the first one through the off switch, another example's model, an
+edited model and another assembler, and at last, one after the other, each through
+recheck.py (fresh processes, cold and warm FX-graph cache). Prints one line a check;
+exit code 0 when all hold. --again takes the packs that OUT has from an earlier
+call; --only-optimize ends after making them; --record keeps each example's capture
+as DIR/NAME, as examples/recordings has them.
 """
 from __future__ import annotations
 
@@ -73,15 +77,18 @@ def swap(out: str, label: str, model: str, mode: str = "default", train: bool = 
     return json.loads(text.strip().splitlines()[-1]) if code == 0 else {"exit": code}
 
 
-def optimize(out: str, name: str, options: list[str]) -> str:
-    """The pack's path, or "" when the model was kept."""
+def optimize(out: str, name: str, options: list[str], again: bool) -> str:
+    """The pack's path, or "" when the model was kept. `again`: what an earlier call with
+    the same OUT came to is taken, where there was one."""
     run = os.path.join(out, name)
+    pack = os.path.join(run, name + ".kopt")
+    if again and os.path.isdir(run):
+        return pack if os.path.isdir(pack) else ""
     start = time.monotonic()
     code, text = call([PROGRAM, "optimize", example(name), "--out", run, *options],
                       os.path.join(out, f"optimize-{name}.log"), seconds=600)
     seconds = time.monotonic() - start
     closing = " | ".join(text.strip().splitlines()[-4:])
-    pack = os.path.join(run, name + ".kopt")
     made = os.path.isdir(pack)
     # The time limit is for the default variant alone.
     say(code == 0 and (seconds < 180 or bool(options)),
@@ -103,39 +110,57 @@ def record(capture: str, to: str) -> None:
         json.dump(text, file, separators=(",", ":"))
 
 
-def check_pack(out: str, name: str, pack: str, sections: list[tuple[str, bool]],
-               recheck: bool) -> None:
-    run = os.path.dirname(pack)
-    tracer = os.path.join(out, name + "-tracer.kopt")
-    code, text = call([sys.executable, os.path.join(HERE, "make_tracer.py"), pack,
-                       os.path.join(run, "capture", "modules"), tracer],
-                      os.path.join(out, f"tracer-{name}.log"))
-    say(code == 0, f"{name}: {text.strip() or 'no tracer'}")
+def packed_sections(name: str, pack: str,
+                    sections: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """Those that the pack has."""
     with open(os.path.join(pack, "manifest.json"), encoding="utf-8") as file:
         manifest = json.load(file)
     packed = {(v["mode"], v["train"]) for v in manifest["variants"]}
     for mode, train in sections:
-        label = f"{name} {mode}{' train' if train else ''}"
         if (mode, train) not in packed:
-            print(f"       {label}: kept by the compiler, not in the pack", flush=True)
-            continue
-        if recheck:
-            command = [sys.executable, os.path.join(HERE, "recheck.py"), pack, example(name),
-                       "--mode", mode] + (["--train"] if train else [])
-            code, text = call(command, os.path.join(out, f"recheck-{label.replace(' ', '-')}.log"))
-            say(code == 0, f"{label}: {text.strip()[-500:]}")
-        # Adding 1 to an inner tensor may change the output little, but far more than rounding does.
-        file_label = label.replace(" ", "-")
-        cache = os.path.join(out, "cache-" + file_label)
-        with ThreadPoolExecutor() as pool:
-            plain = pool.submit(swap, out, f"{file_label}-plain", example(name), mode, train)
-            traced = {warmth: swap(out, f"{file_label}-{warmth}", example(name), mode, train,
-                                   tracer, cache) for warmth in ("cold", "warm")}
-        for warmth, got in traced.items():
-            say(got.get("swapped", 0) > 0 and got["kopt"] > 0
-                and got["change"] > 100 * plain.result()["change"],
-                f"{label}: tracer, {warmth} cache: {got}, without a pack {plain.result()}")
-        shutil.rmtree(cache, ignore_errors=True)
+            print(f"       {section_label(name, mode, train)}: kept by the compiler, not in the "
+                  "pack", flush=True)
+    return [section for section in sections if section in packed]
+
+
+def section_label(name: str, mode: str, train: bool) -> str:
+    return f"{name} {mode}{' train' if train else ''}"
+
+
+def make_tracer(out: str, name: str, pack: str) -> str:
+    tracer = os.path.join(out, name + "-tracer.kopt")
+    shutil.rmtree(tracer, ignore_errors=True)
+    code, text = call([sys.executable, os.path.join(HERE, "make_tracer.py"), pack,
+                       os.path.join(os.path.dirname(pack), "capture", "modules"), tracer],
+                      os.path.join(out, f"tracer-{name}.log"))
+    say(code == 0, f"{name}: {text.strip() or 'no tracer'}")
+    return tracer
+
+
+def check_tracer(out: str, name: str, tracer: str, mode: str, train: bool) -> None:
+    """A pack whose kernels add 1 changes the output, with a cold and a warm cache."""
+    label = section_label(name, mode, train)
+    file_label = label.replace(" ", "-")
+    cache = os.path.join(out, "cache-" + file_label)
+    with ThreadPoolExecutor() as pool:
+        plain = pool.submit(swap, out, f"{file_label}-plain", example(name), mode, train)
+        traced = {warmth: swap(out, f"{file_label}-{warmth}", example(name), mode, train,
+                               tracer, cache) for warmth in ("cold", "warm")}
+    # Adding 1 to an inner tensor may change the output little, but far more than rounding does.
+    for warmth, got in traced.items():
+        say(got.get("swapped", 0) > 0 and got["kopt"] > 0
+            and got["change"] > 100 * plain.result().get("change", float("inf")),
+            f"{label}: tracer, {warmth} cache: {got}, without a pack {plain.result()}")
+    shutil.rmtree(cache, ignore_errors=True)
+
+
+def check_again(out: str, name: str, pack: str, mode: str, train: bool) -> None:
+    """recheck.py, which must have the GPU for itself."""
+    label = section_label(name, mode, train)
+    command = [sys.executable, os.path.join(HERE, "recheck.py"), pack, example(name),
+               "--mode", mode] + (["--train"] if train else [])
+    code, text = call(command, os.path.join(out, f"recheck-{label.replace(' ', '-')}.log"))
+    say(code == 0, f"{label}: {text.strip()[-500:]}")
 
 
 def check_undo(out: str, name: str, pack: str, other: str) -> None:
@@ -173,28 +198,40 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
     parser.add_argument("--only", default="")
-    parser.add_argument("--skip-recheck", action="store_true")
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--only-optimize", action="store_true")
     parser.add_argument("--record", default="")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     wanted = args.only.split(",") if args.only else [c[0] for c in CASES]
     packs = {}
-    for name, options, sections in CASES:
+    for name, options, _ in CASES:
         if name not in wanted:
             continue
-        pack = optimize(args.out, name, options)
+        pack = optimize(args.out, name, options, args.again)
         capture = os.path.join(args.out, name, "capture")
         if args.record and os.path.isdir(capture):
             record(capture, os.path.join(args.record, name))
-        if pack:
-            packs[name] = pack
-            check_pack(args.out, name, pack, sections, not args.skip_recheck)
         if name == "matmul_only":
             say(not pack, "matmul_only: kept")
-    if packs:
-        name = next(iter(packs))
-        check_undo(args.out, name, packs[name],
-                   "vocabulary_softmax" if name == "pooling" else "pooling")
+        if pack:
+            packs[name] = pack
+    sections = [(name, packs[name], mode, train) for name, _, listed in CASES if name in packs
+                for mode, train in packed_sections(name, packs[name], listed)]
+    if packs and not args.only_optimize:
+        # What changes outputs is seen whatever else runs; what is timed must run alone.
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            tracers = dict(zip(packs, pool.map(lambda n: make_tracer(args.out, n, packs[n]),
+                                               packs)))
+            checks = [pool.submit(check_tracer, args.out, name, tracers[name], mode, train)
+                      for name, _, mode, train in sections]
+            first = next(iter(packs))
+            checks.append(pool.submit(check_undo, args.out, first, packs[first],
+                                      "vocabulary_softmax" if first == "pooling" else "pooling"))
+            for check in checks:
+                check.result()
+        for name, pack, mode, train in sections:
+            check_again(args.out, name, pack, mode, train)
     print(f"{len(lines) - failures} passed, {failures} failed")
     return 1 if failures else 0
 

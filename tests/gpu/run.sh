@@ -56,11 +56,13 @@ rules_corpus() {
 for tool in build/*/tests/rules/rules_tool; do
   [ ! -x "$tool" ] || run rules-corpus rules_corpus "${tool%/tests/rules/rules_tool}"
 done
-# The main job, one run an example, so that a slow or failing one shows by name.
+# The main job, one run an example, so that a slow or failing one shows by name; then
+# the packs that came out.
 for example in examples/*.py; do
   name=$(basename "$example" .py)
-  run "main-job-$name" "$python" tests/gpu/main_job.py build/gpu-runs --only "$name"
+  run "optimize-$name" "$python" tests/gpu/main_job.py build/gpu-runs --only "$name" --only-optimize
 done
+run packs "$python" tests/gpu/main_job.py build/gpu-runs --again
 
 printf '\n'
 [ $((passed + failed)) = 0 ] || printf '%s\n' "${table[@]}"
