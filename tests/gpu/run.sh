@@ -58,6 +58,7 @@ for tool in build/*/tests/rules/rules_tool; do
 done
 # The main job, one run an example, so that a slow or failing one shows by name; then
 # the packs that came out.
+rm -rf build/gpu-runs
 for example in examples/*.py; do
   name=$(basename "$example" .py)
   run "optimize-$name" "$python" tests/gpu/main_job.py build/gpu-runs --only "$name" --only-optimize
