@@ -64,7 +64,15 @@ class Prober {
       job.twin = twin_;
       job.data = std::move(data);
       job.repeats = 1;  // what the fault computes is asked for, not whether it is steady
-      const CheckResult result = KOPT_TRY(judge_.Check(job));
+      auto checked = judge_.Check(job);
+      if (!checked) {
+        const std::string reason = JudgeFailure(Gate::kKernel, checked.error()).reason;
+        if (reason != "crashed" && reason != "hung") return std::unexpected(checked.error());
+        fault->outcome = "caught";
+        fault->reason = reason;
+        return {};
+      }
+      const CheckResult& result = *checked;
       if (!result.ok() && result.reason != "nothing_counted") {
         fault->outcome = "caught";
         fault->reason = result.reason;

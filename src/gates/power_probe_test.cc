@@ -130,6 +130,26 @@ TEST_F(PowerProbeTest, MoreDataIsDrawnForWhatPasses) {
   EXPECT_TRUE(report.HasPassed());
 }
 
+// A mask that lets an index out of its range runs into the kernel's own assertion.
+TEST_F(PowerProbeTest, FaultsThatCrashOrHangAreCaught) {
+  int job = 0;
+  judge_.check = [&](const CheckJob&) -> Result<CheckResult> {
+    const char* codes[] = {"sick_device", "died", "timeout", "sick_device"};
+    return Fail(ErrorKind::kInternal, codes[job++], "device-side assert triggered", "candidate");
+  };
+  const PowerReport report = Probe();
+  EXPECT_EQ(report.Count("caught"), 4);
+  EXPECT_EQ(report.faults[0].reason, "crashed");
+  EXPECT_EQ(report.faults[2].reason, "hung");
+
+  judge_.check = [](const CheckJob&) -> Result<CheckResult> {
+    return Fail(ErrorKind::kEnvironment, "out_of_memory", "no memory is left");
+  };
+  auto failed = ProbePower(judge_, compiler_, 90, pair_, twins_, sites_, {}, clock_, 10);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, "out_of_memory");
+}
+
 TEST_F(PowerProbeTest, EqualBytesAreNoProof) {
   judge_.check = [](const CheckJob& job) { return FakeJudge::PassingCheck(job, true); };
   const PowerReport report = Probe();
