@@ -300,6 +300,7 @@ Json ToJson(const CheckJob& job) {
           {"baseline", ToJson(job.baseline)},
           {"candidate", ToJson(job.candidate)},
           {"twin", ListToJson(twin)},
+          {"owners", ListToJson(job.owners)},
           {"data", ListToJson(job.data)},
           {"rule", ToJson(job.rule)},
           {"repeats", job.repeats},
@@ -317,6 +318,7 @@ Result<CheckJob> CheckJobFromJson(const Json& json) {
   std::vector<Program> twin;
   in.Read("twin", &twin, ProgramFromJson);
   if (!twin.empty()) job.twin = std::move(twin[0]);
+  in.Read("owners", &job.owners, ProgramFromJson);
   in.Read("data", &job.data, DataSetFromJson);
   in.Read("rule", &job.rule, RuleFromJson);
   in.Read("repeats", &job.repeats);

@@ -168,6 +168,9 @@ struct CheckJob {
   Program baseline;
   Program candidate;
   std::optional<Program> twin;  ///< of the baseline, in float64
+  /// Of the candidate: none, or what marks elements and what checks the marks
+  /// (ttir/owner.h), of the storages that are loaded and written. Run once.
+  std::vector<Program> owners;
   std::vector<DataSet> data;
   ErrorRule rule;
   int repeats = 2;           ///< runs of the candidate that must agree bitwise
@@ -195,8 +198,8 @@ struct DataSetResult {
 struct CheckResult {
   /// "ok", or the reason code of the first failure: wrong_value, wrong_integer,
   /// wrong_nonfinite, wrote_outside, changed_input, not_written,
-  /// not_deterministic, nothing_counted. On the shadow device also read_outside,
-  /// read_unwritten, race, assertion, endless.
+  /// not_deterministic, nothing_counted, race. On the shadow device also read_outside,
+  /// read_unwritten, assertion, endless.
   std::string reason = "ok";
   std::string message;  ///< one sentence; empty when ok
   bool bitwise_equal = false;

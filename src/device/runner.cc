@@ -49,6 +49,8 @@ class Checker {
   bool On(const char* check) const { return !job_.without.contains(check); }
   bool HasTwin(const Output& output) const;
   Result<bool> RunSet(int set);
+  /// Whether programs touch each other's elements in place; false: a verdict was reached.
+  Result<bool> CheckOwners();
   /// More perturbed runs, and limits that the baseline keeps itself.
   Status LookCloser(const DataSet& data);
   /// For the float outputs that have no twin.
@@ -515,6 +517,38 @@ Result<bool> Checker::RunSet(int set) {
   return true;
 }
 
+Result<bool> Checker::CheckOwners() {
+  std::vector<Region> updated;
+  std::vector<int> storages;
+  for (const Output& output : outputs_) {
+    const StorageSpec& spec = job_.site.storages[static_cast<size_t>(output.storage)];
+    if (spec.role == StorageRole::kPoison) continue;
+    updated.push_back(memory_->storage(output.storage));
+    storages.push_back(output.storage);
+  }
+  KOPT_CHECK_OK(memory_->Prepare(job_.data.front(), 0));
+  for (const Region& region : updated) KOPT_CHECK_OK(runtime_.FillBytes(region, 0));
+  std::vector<uint64_t> marked;
+  for (const Program& program : job_.owners) {
+    const int kernel = KOPT_TRY(runtime_.Load(program));
+    Status status = runtime_.Launch({kernel, memory_->Arguments()});
+    if (status) status = runtime_.Synchronize();
+    runtime_.Unload(kernel);
+    if (!status) return std::unexpected(Blame(std::move(status).error(), true));
+    const std::vector<uint64_t> now = KOPT_TRY(runtime_.Checksums(updated));
+    for (size_t i = 0; i < marked.size(); ++i) {
+      if (now[i] == marked[i]) continue;
+      Reject("race", 0, storages[i], -1,
+             fmt::format("a program reads or writes elements of storage {} that another one "
+                         "writes, in place",
+                         storages[i]));
+      return false;
+    }
+    marked = now;
+  }
+  return true;
+}
+
 Result<bool> Checker::RunPlacement(Placement placement) {
   memory_.reset();
   auto memory = SiteMemory::Create(runtime_, job_.site, placement);
@@ -525,6 +559,7 @@ Result<bool> Checker::RunPlacement(Placement placement) {
     memory = SiteMemory::Create(runtime_, job_.site, placement);
   }
   memory_ = KOPT_TRY(std::move(memory));
+  if (reporting_ && !job_.owners.empty() && !KOPT_TRY(CheckOwners())) return false;
   for (int set = 0; set < static_cast<int>(job_.data.size()); ++set) {
     if (!KOPT_TRY(RunSet(set))) return false;
   }

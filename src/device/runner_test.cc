@@ -330,6 +330,42 @@ TEST_F(TwinTest, LooksCloserBeforeAValueIsCalledWrong) {
   EXPECT_EQ(Check(kernel(float{}, 400 * kUlp)).reason, "wrong_value");
 }
 
+// The second program finds what the first marked, or writes over it.
+TEST_F(RunnerTest, ElementsThatAnotherProgramTouchesAreARace) {
+  job_.site.storages.resize(2);
+  job_.site.arguments.resize(2);
+  for (StorageSpec& storage : job_.site.storages) storage.bytes = 4 * 100;
+  job_.site.storages[1].role = StorageRole::kData;
+  job_.owners.resize(2);
+  job_.owners[0].record.entry = "mark";
+  job_.owners[1].record.entry = "check";
+  const auto update = [](const HostLaunch& launch) {
+    for (int i = 0; i < 100; ++i) launch.Pointer<float>(1)[i] += 1;
+    return true;
+  };
+  runtime_.Register("baseline", update);
+  bool began_with_zeros = false, found_marks = false;
+  runtime_.Register("mark", [&](const HostLaunch& launch) {
+    auto* owner = launch.Pointer<int32_t>(1);
+    began_with_zeros = std::all_of(owner, owner + 100, [](int32_t mark) { return mark == 0; });
+    for (int i = 0; i < 100; ++i) owner[i] = 1 + i / 10;
+    return true;
+  });
+  int conflict = -1;
+  runtime_.Register("check", [&](const HostLaunch& launch) {
+    auto* owner = launch.Pointer<int32_t>(1);
+    found_marks = owner[99] == 10;
+    if (conflict >= 0) owner[conflict] = -1;
+    return true;
+  });
+  EXPECT_EQ(Check(update).reason, "ok");
+  EXPECT_TRUE(began_with_zeros && found_marks);
+  conflict = 77;
+  const CheckResult race = Check(update);
+  EXPECT_EQ(race.reason, "race");
+  EXPECT_EQ(race.worst_storage, 1);
+}
+
 TEST_F(TwinTest, IsLeftOutWhereItDoesNotFit) {
   std::vector<std::string> ends;
   for (int64_t kib = 128; kib <= 2048; kib += 32) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "gates/owners.h"
 #include "inductor/module.h"
 
 namespace kernelopt {
@@ -110,6 +111,36 @@ std::string SiteIdentity(const BuiltSite& site) {
   return text;
 }
 
+/// Whether the candidate's programs keep to elements of their own in what they update in
+/// place; the compiler's kernel may do otherwise, and then so may the candidate.
+Verdict CheckOwners(Judge& judge, const KernelPair& pair, TwinMaker& twins, const BuiltSite& site,
+                    const CheckJob& whole) {
+  const auto touches_others = [&](const LaunchConfig& config,
+                                  const CompileOutput& compiled) -> Result<CheckResult> {
+    CheckJob job = whole;
+    job.owners = KOPT_TRY(OwnersAt(twins.compiler(), twins.compute_capability(), *pair.kernel,
+                                   config, compiled, site));
+    if (job.owners.empty()) return CheckResult{};
+    job.candidate = KOPT_TRY(ProgramAt(*pair.kernel, config, compiled, site));
+    job.data = {{DataFamily::kNormal, 0, false}};
+    job.repeats = 1;
+    return judge.Check(job);
+  };
+  const auto failed = [](const Error& error) {
+    if (error.code == "not_analysable") {
+      return Reject(Gate::kKernel, error.code, error.ToString());
+    }
+    return JudgeFailure(Gate::kKernel, error);
+  };
+  auto result = touches_others(pair.candidate_config, *pair.candidate);
+  if (!result) return failed(result.error());
+  if (result->reason != "race") return Accept(Gate::kKernel, "its programs keep apart");
+  auto own = touches_others(pair.baseline_config, *pair.baseline);
+  if (!own) return failed(own.error());
+  if (own->reason == "race") return Accept(Gate::kKernel, "as the compiler's kernel");
+  return Failed(whole, *result);
+}
+
 }  // namespace
 
 Result<CheckJob> MakeCheckJob(const KernelPair& pair, const BuiltSite& site,
@@ -185,6 +216,10 @@ Verdict CertifyKernel(Judge& judge, const KernelPair& pair, TwinMaker& twins,
     if (!job) return JudgeFailure(Gate::kKernel, job.error());
     auto twin = twins.At(site);
     if (!twin) return Reject(Gate::kKernel, twin.error().code, twin.error().ToString());
+    if (!rule.without.contains("race")) {
+      Verdict owners = CheckOwners(judge, pair, twins, site, *job);
+      if (!owners.accepted) return owners;
+    }
     job->twin = std::move(*twin);
     // One job a family: each has its own time limit.
     std::map<DataFamily, std::vector<DataSet>> by_family;

@@ -122,6 +122,47 @@ TEST_F(KernelGateTest, EveryJobHasTheTwinAndAKernelWithoutOneIsRejected) {
   EXPECT_THAT(verdict.message, HasSubstr("too many registers"));
 }
 
+// A storage that is updated in place, by two programs: 64 elements each of 100.
+TEST_F(KernelGateTest, WatchesWhoUpdatesWhatInPlace) {
+  for (int i = 0; i < 3; ++i) kernel_.arguments.push_back({"p", "", "*fp32"});
+  kernel_.arguments.push_back({"XBLOCK", "tl.constexpr", "constexpr"});
+  Site& site = sites_[0].site;
+  site.storages.resize(2);
+  for (StorageSpec& storage : site.storages) storage.bytes = 400;
+  site.storages[1].written = true;
+  site.arguments.resize(3);
+  for (size_t i = 0; i < 3; ++i) site.arguments[i].storage = i == 2;
+  CompileOutput other = compiled_;
+  other.cubin_path = "other";
+  pair_.candidate = &other;
+  std::set<std::string> racing;
+  int watched = 0;
+  judge_.check = [&](const CheckJob& job) -> Result<CheckResult> {
+    if (job.owners.empty()) return FakeJudge::PassingCheck(job);
+    ++watched;
+    EXPECT_EQ(job.owners.size(), 2u);
+    return racing.contains(job.candidate.cubin_path) ? FakeJudge::FailingCheck("race")
+                                                     : FakeJudge::PassingCheck(job);
+  };
+  const auto certify = [&] { return CertifyKernel(judge_, pair_, twins_, sites_, rule_); };
+  EXPECT_TRUE(certify().accepted);
+  EXPECT_EQ(watched, 1);
+  racing = {"other"};
+  EXPECT_EQ(certify().reason, "race");
+  // The compiler's kernel does it, too.
+  racing = {"other", compiled_.cubin_path};
+  EXPECT_TRUE(certify().accepted);
+  rule_.without = {"race"};
+  watched = 0;
+  racing = {"other"};
+  EXPECT_TRUE(certify().accepted);
+  rule_.without.clear();
+  // One program alone has nobody to disturb.
+  sites_[0].numels = {{"xnumel", 64}};
+  EXPECT_TRUE(certify().accepted);
+  EXPECT_EQ(watched, 0);
+}
+
 TEST_F(KernelGateTest, NamesTheJudgesErrors) {
   const std::pair<const char*, const char*> cases[] = {{"out_of_memory", "not_verifiable_here"},
                                                        {"sick_device", "crashed"},

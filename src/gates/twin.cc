@@ -8,6 +8,7 @@
 #include "ttir/promote.h"
 
 namespace kernelopt {
+
 std::vector<Result<CompileOutput>> CompileTtir(Compiler& compiler, const Kernel& kernel,
                                                const LaunchConfig& config, int compute_capability,
                                                const std::vector<std::string>& texts) {
@@ -55,19 +56,26 @@ Result<CompileOutput> TwinMaker::Make(const std::set<int>& written) {
   return made_.emplace(written, std::move(*compiled)).first->second;
 }
 
-Result<Program> TwinMaker::At(const BuiltSite& site) {
-  std::set<int> written;
-  const std::vector<int> arguments = ArgumentsOfParameters(kernel_);
+std::set<int> ParametersOf(const Kernel& kernel, const Site& site,
+                           const std::function<bool(const StorageSpec&)>& wanted) {
+  std::set<int> parameters;
+  const std::vector<int> arguments = ArgumentsOfParameters(kernel);
   for (size_t p = 0; p < arguments.size(); ++p) {
     const auto index = static_cast<size_t>(arguments[p]);
-    if (index >= site.site.arguments.size()) break;
-    const ArgumentSpec& argument = site.site.arguments[index];
+    if (index >= site.arguments.size()) break;
+    const ArgumentSpec& argument = site.arguments[index];
     if (argument.kind != ArgumentSpec::Kind::kStorage) continue;
-    const StorageSpec& storage = site.site.storages.at(static_cast<size_t>(argument.storage));
-    if (storage.written && KoptIsFloat(static_cast<int>(storage.dtype))) {
-      written.insert(static_cast<int>(p));
+    if (wanted(site.storages.at(static_cast<size_t>(argument.storage)))) {
+      parameters.insert(static_cast<int>(p));
     }
   }
+  return parameters;
+}
+
+Result<Program> TwinMaker::At(const BuiltSite& site) {
+  const std::set<int> written = ParametersOf(kernel_, site.site, [](const StorageSpec& storage) {
+    return storage.written && KoptIsFloat(static_cast<int>(storage.dtype));
+  });
   return ProgramAt(kernel_, config_, KOPT_TRY(Make(written)), site);
 }
 

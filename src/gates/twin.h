@@ -2,6 +2,7 @@
 // judge can launch at the kernel's call sites.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -21,6 +22,10 @@ std::vector<Result<CompileOutput>> CompileTtir(Compiler& compiler, const Kernel&
                                                const LaunchConfig& config, int compute_capability,
                                                const std::vector<std::string>& texts);
 
+/// Parameters of the kernel's TTIR whose storages at the site `wanted` chooses.
+std::set<int> ParametersOf(const Kernel& kernel, const Site& site,
+                           const std::function<bool(const StorageSpec&)>& wanted);
+
 class TwinMaker {
  public:
   /// `baseline`: the compiler's kernel as compiled in `config`, with its TTIR.
@@ -36,6 +41,9 @@ class TwinMaker {
   /// kUsage "no_twin" (an operation has no float64 form, or the twin does not
   /// compile: the message says which), "unreadable_ttir", "interrupted".
   Result<Program> At(const BuiltSite& site);
+
+  Compiler& compiler() const { return compiler_; }
+  int compute_capability() const { return compute_capability_; }
 
  private:
   Result<CompileOutput> Make(const std::set<int>& written);

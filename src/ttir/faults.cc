@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "ttir/expressions.h"
+#include "ttir/locations.h"
 
 namespace kernelopt {
 namespace {
@@ -122,10 +123,7 @@ class Planter {
     for (const Edit& edit : edits) {
       text.replace(edit.span.begin, edit.span.end - edit.span.begin, edit.text);
     }
-    // Around the module there is what is left of the locations.
-    text.resize(text.rfind('}') + 1);
-    text.erase(0, std::min(text.find("module"), text.size()));
-    found_[name].push_back({name, op.line, op.source_line, text + "\n"});
+    found_[name].push_back({name, op.line, op.source_line, WithoutLocationNames(text)});
   }
 
   /// The `index`-th operand's place in an operation's text.

@@ -134,4 +134,14 @@ bool StripLocations(std::string_view text, std::string* out, TtirLocations* loca
   return true;
 }
 
+std::string WithoutLocationNames(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    if (text.front() != '#') out += text.substr(0, end);
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
 }  // namespace kernelopt

@@ -38,4 +38,8 @@ class TtirLocations {
 /// keep their numbers. False when a string or a location never ends.
 bool StripLocations(std::string_view text, std::string* out, TtirLocations* locations);
 
+/// The text without the lines that give locations their names (`#loc3 = loc(...)`), which
+/// stand alone; without what they name MLIR's own reader would miss the rest.
+std::string WithoutLocationNames(std::string_view text);
+
 }  // namespace kernelopt

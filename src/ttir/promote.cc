@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "ttir/float_bits.h"
+#include "ttir/locations.h"
 
 namespace kernelopt {
 namespace {
@@ -141,17 +142,6 @@ void ReplaceFirst(std::string* text, std::string_view from, std::string_view to)
   if (size_t at = text->find(from); at != std::string::npos) text->replace(at, from.size(), to);
 }
 
-/// Names of locations stand alone in their lines; they have lost their meaning.
-std::string WithoutAliases(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
-    if (text.front() != '#') out += text.substr(0, end);
-    text.remove_prefix(end);
-  }
-  return out;
-}
-
 /// Without what removed operations and locations leave: blanks at the end of a
 /// line, and empty lines.
 std::string Tidy(std::string_view text) {
@@ -199,11 +189,11 @@ class Promoter {
     for (ValueId id : entry->parameters)
       twin.widened.push_back(!FloatPointee(module_.TypeOf(id)).empty() && IsWide(id));
     const std::string& text = module_.text;
-    twin.text = WithoutAliases(text.substr(0, entry->span.begin)) + Header(*entry);
+    twin.text = WithoutLocationNames(text.substr(0, entry->span.begin)) + Header(*entry);
     twin.text += "{";
     for (const std::string& line : scalars_) twin.text += "\n    " + line;
     twin.text += KOPT_TRY(Body(entry->body)).substr(1);
-    twin.text += WithoutAliases(text.substr(entry->span.end));
+    twin.text += WithoutLocationNames(text.substr(entry->span.end));
     twin.text = Tidy(twin.text);
     return twin;
   }

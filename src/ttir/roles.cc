@@ -30,6 +30,18 @@ class Tracer {
  public:
   explicit Tracer(const TtirModule& module) : module_(module), facts_(module.values.size()) {}
 
+  /// After Trace.
+  std::map<size_t, std::set<int>> Addresses() const {
+    std::map<size_t, std::set<int>> addresses;
+    WalkOps(module_, [&](const TtirOp& op) {
+      const bool accesses =
+          op.name == "tt.load" || op.name == "tt.store" || op.name.starts_with("tt.atomic");
+      if (accesses && !op.operands.empty())
+        addresses[op.span.begin] = facts_[op.operands[0]].parameters;
+    });
+    return addresses;
+  }
+
   Result<std::vector<PointerUse>> Trace() {
     const TtirFunction* entry = module_.Entry();
     if (entry == nullptr)
@@ -274,6 +286,12 @@ class Tracer {
 
 Result<std::vector<PointerUse>> PointerUses(const TtirModule& module) {
   return Tracer(module).Trace();
+}
+
+Result<std::map<size_t, std::set<int>>> AddressParameters(const TtirModule& module) {
+  Tracer tracer(module);
+  KOPT_TRY(tracer.Trace());
+  return tracer.Addresses();
 }
 
 }  // namespace kernelopt

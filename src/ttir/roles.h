@@ -7,6 +7,9 @@
 // analysable" and is left as the compiler made it.
 #pragma once
 
+#include <cstddef>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "base/result.h"
@@ -33,5 +36,9 @@ struct PointerUse {
 /// One entry a parameter of the entry function. Error: kUsage
 /// "not_analysable", naming the operation and its line.
 Result<std::vector<PointerUse>> PointerUses(const TtirModule& module);
+
+/// The parameters that each load, store and atomic may address, by where the operation's
+/// text begins (TtirOp::span). Error: as above.
+Result<std::map<size_t, std::set<int>>> AddressParameters(const TtirModule& module);
 
 }  // namespace kernelopt

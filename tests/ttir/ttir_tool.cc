@@ -7,6 +7,7 @@
 //                                     atomic, inside, unknown or outside, least and
 //                                     largest offset, injective 0 or 1, line; FACTS is
 //                                     JSON {"grid", "scalars", "elements"}
+//   ttir_tool owners IN.ttir FOLDER   FOLDER/mark.ttir and check.ttir, of what is stored to
 //   ttir_tool faults IN.ttir FOLDER   each planted fault as FOLDER/NUMBER_NAME.ttir; prints the
 //                                     files' names
 //
@@ -15,13 +16,16 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "ttir/faults.h"
+#include "ttir/owner.h"
 #include "ttir/promote.h"
 #include "ttir/ranges.h"
+#include "ttir/roles.h"
 #include "ttir/ttir.h"
 
 namespace kernelopt {
@@ -84,6 +88,16 @@ Status Run(const std::string& command, const std::string& in, const std::string&
     std::cout << "\n";
     return WriteFileAtomic(out, twin.text);
   }
+  if (command == "owners") {  // of all pointers that are stored to
+    const std::vector<PointerUse> uses = KOPT_TRY(PointerUses(module));
+    std::set<int> stored;
+    for (size_t i = 0; i < uses.size(); ++i) {
+      if (uses[i].stores > 0) stored.insert(static_cast<int>(i));
+    }
+    const OwnerTexts owners = KOPT_TRY(MakeOwnerTexts(module, stored));
+    KOPT_CHECK_OK(WriteFileAtomic(out + "/mark.ttir", owners.mark));
+    return WriteFileAtomic(out + "/check.ttir", owners.check);
+  }
   if (command == "ranges") return PrintRanges(module, out);
   if (command == "faults") {
     int number = 0;
@@ -111,7 +125,8 @@ Status Run(const std::string& command, const std::string& in, const std::string&
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: ttir_tool json IN | promote IN OUT | ranges IN FACTS | faults IN FOLDER\n";
+    std::cerr << "usage: ttir_tool json IN | promote IN OUT | ranges IN FACTS | owners IN FOLDER |\n"
+                 "       faults IN FOLDER\n";
     return 2;
   }
   if (auto done = kernelopt::Run(argv[1], argv[2], argc > 3 ? argv[3] : ""); !done) {
