@@ -91,6 +91,8 @@ class Search {
       }
     }
     own_ = &baselines_.at(subject_.sites.front().compiler_config.ToString());
+    twins_.emplace(*subject_.kernel, own_->config, own_->compiled, tools_.device.compute_capability,
+                   tools_.compiler);
     return true;
   }
 
@@ -101,7 +103,8 @@ class Search {
     baseline.binary = *own_;
     SetCompiled(&baseline, own_->compiled);
     hashes_.insert(own_->compiled.binary_hash);
-    Verdict verdict = ScreenKernel(tools_.judge, PairWith(*own_), subject_.sites, options_.rule);
+    Verdict verdict =
+        ScreenKernel(tools_.judge, PairWith(*own_), *twins_, subject_.sites, options_.rule);
     baseline.record.verdicts.push_back(verdict);
     if (!verdict.accepted) {
       Tell(baseline);
@@ -225,8 +228,8 @@ class Search {
       for (Candidate* candidate : group) {
         if (candidate->ratio <= 0 || candidate->ratio > 1 - options_.min_gain) continue;
         any = true;
-        Verdict verdict =
-            ScreenKernel(tools_.judge, PairWith(candidate->binary), subject_.sites, options_.rule);
+        Verdict verdict = ScreenKernel(tools_.judge, PairWith(candidate->binary), *twins_,
+                                       subject_.sites, options_.rule);
         candidate->record.verdicts.push_back(verdict);
         if (verdict.accepted) return Win(candidate, verdict);
         Tell(*candidate);
@@ -494,6 +497,7 @@ class Search {
   std::map<std::string, Binary> baselines_;  ///< by configuration
   SiteTimer timer_;
   const Binary* own_ = nullptr;       ///< the first site's
+  std::optional<TwinMaker> twins_;    ///< of `own_`
   std::deque<Candidate> candidates_;  ///< the first is the compiler's own
   Candidate* best_ = nullptr;
   std::set<std::string> known_, hashes_;

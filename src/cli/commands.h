@@ -24,7 +24,9 @@ Status EstimateModel(Output& output, const CommonArguments& common, const RunOpt
                      const std::string& folder);
 Status Optimize(Output& output, const CommonArguments& common, const RunOptions& options,
                 const std::string& folder);
-Status Resume(Output& output, const CommonArguments& common, const std::string& run);
+/// `model`: of a run on a recording, to go on with on a GPU; or empty.
+Status Resume(Output& output, const CommonArguments& common, const std::string& run,
+              const std::string& model);
 Status Show(Output& output, const std::string& run, const std::string& kernel);
 Status Report(Output& output, const std::string& run);
 Status Replay(Output& output, const CommonArguments& common, const std::string& run,

@@ -111,7 +111,7 @@ int Main(int argc, char** argv) {
   };
 
   ModelArguments model;
-  std::string run, kernel, candidate, verdict, pack, module;
+  std::string run, recorded_model, kernel, candidate, verdict, pack, module;
   bool quick = false;
 
   CLI::App* sub = command(
@@ -152,8 +152,12 @@ int Main(int argc, char** argv) {
                 "accept a model that no float64 can check");
 
   sub = command("resume", "Go on with a run that was stopped",
-                [&](Output& output) { return Resume(output, common, run); });
+                [&](Output& output) { return Resume(output, common, run, recorded_model); });
   positional(sub, "RUN", &run, "the run's folder");
+  sub->add_option("--model", recorded_model,
+                  "with a run on a recording: the model that was recorded,\n"
+                  "to go on with on this machine's GPU")
+      ->type_name("MODEL.py");
 
   sub = command("show", "What a run found, or all about one of its kernels",
                 [&](Output& output) { return Show(output, run, kernel); });

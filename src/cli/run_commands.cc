@@ -184,8 +184,13 @@ Status Optimize(Output& output, const CommonArguments& common, const RunOptions&
   return RunIn(output, common, std::move(absolute), std::move(store));
 }
 
-Status Resume(Output& output, const CommonArguments& common, const std::string& folder) {
+Status Resume(Output& output, const CommonArguments& common, const std::string& folder,
+              const std::string& model) {
   OpenedRun opened = KOPT_TRY(ReopenRun(folder, StoreMode::kWrite));
+  if (!model.empty()) {
+    KOPT_CHECK_OK(CheckUtf8(Absolute(model)));
+    KOPT_CHECK_OK(TakeModel(*opened.store, &opened.options, Absolute(model)));
+  }
   return RunIn(output, common, std::move(opened.options), std::move(opened.store));
 }
 

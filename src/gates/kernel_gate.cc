@@ -185,10 +185,13 @@ Verdict JudgeFailure(Gate gate, const Error& error) {
   return Reject(gate, reason, error.ToString());
 }
 
-Verdict ScreenKernel(Judge& judge, const KernelPair& pair, const std::vector<BuiltSite>& sites,
-                     const KernelRule& rule) {
+Verdict ScreenKernel(Judge& judge, const KernelPair& pair, TwinMaker& twins,
+                     const std::vector<BuiltSite>& sites, const KernelRule& rule) {
   auto job = MakeCheckJob(pair, sites.front(), rule);
   if (!job) return JudgeFailure(Gate::kKernel, job.error());
+  auto twin = twins.At(sites.front());
+  if (!twin) return Reject(Gate::kKernel, twin.error().code, twin.error().ToString());
+  job->twin = std::move(*twin);
   job->data = ScreenData(job->site);
   std::erase_if(job->data, [&](const DataSet& data) { return IsWithout(rule, data.family); });
   auto result = judge.Check(*job);

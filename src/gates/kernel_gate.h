@@ -34,14 +34,15 @@ std::vector<DataSet> CertifyData(const Site& site);
 Result<CheckJob> MakeCheckJob(const KernelPair& pair, const BuiltSite& site,
                               const KernelRule& rule);
 
-/// First site only, few data sets. Evidence: what the judge showed.
-Verdict ScreenKernel(Judge& judge, const KernelPair& pair, const std::vector<BuiltSite>& sites,
-                     const KernelRule& rule);
+/// First site only, few data sets. The exact results come from the twin of the pair's
+/// baseline; a kernel without one is rejected with its error's code, since nothing can
+/// be certified for it. Evidence: what the judge showed.
+Verdict ScreenKernel(Judge& judge, const KernelPair& pair, TwinMaker& twins,
+                     const std::vector<BuiltSite>& sites, const KernelRule& rule);
 
 /// Every site, all data, once with canaries and once with guard pages. The
 /// verdict's message says "bitwise" or "within rule" when it accepts, and names
-/// site, data set and element when it does not. The exact results come from the twin
-/// of the pair's baseline; a kernel without one is rejected with its error's code.
+/// site, data set and element when it does not.
 Verdict CertifyKernel(Judge& judge, const KernelPair& pair, TwinMaker& twins,
                       const std::vector<BuiltSite>& sites, const KernelRule& rule);
 

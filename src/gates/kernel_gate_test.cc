@@ -94,7 +94,7 @@ TEST_F(KernelGateTest, AFaultAtTheLastSiteIsFoundAndNamed) {
   EXPECT_EQ((*evidence)["element"]["index"], 63);
   EXPECT_FALSE(IsBitwise(verdict));
   // Screening looks at the first site only, and accepts nothing by itself.
-  EXPECT_TRUE(ScreenKernel(judge_, pair_, sites_, rule_).accepted);
+  EXPECT_TRUE(ScreenKernel(judge_, pair_, twins_, sites_, rule_).accepted);
 }
 
 TEST_F(KernelGateTest, FamiliesThatDontCountAreLeftOutButNotAll) {
@@ -174,7 +174,7 @@ TEST_F(KernelGateTest, NamesTheJudgesErrors) {
       return Fail(ErrorKind::kEnvironment, code, "it failed");
     };
     EXPECT_EQ(CertifyKernel(judge_, pair_, twins_, sites_, rule_).reason, reason);
-    EXPECT_EQ(ScreenKernel(judge_, pair_, sites_, rule_).reason, reason);
+    EXPECT_EQ(ScreenKernel(judge_, pair_, twins_, sites_, rule_).reason, reason);
   }
 }
 

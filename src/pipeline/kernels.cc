@@ -125,8 +125,8 @@ Result<StepResult> SearchKernels(Environment& environment, Run& run) {
     if (known) {
       outcome = std::move(*known);
     } else {
-      Observer observer(CandidateRecorder(environment.store, run, kernel.subject), progress,
-                        kernel.work.name);
+      Observer observer(CandidateRecorder(environment.store, run, kernel.subject, "screen"),
+                        progress, kernel.work.name);
       double deadline = DeadlineFor(run, i, environment.clock.Seconds(), end);
       SearchOptions options = run.search;
       options.rule = RuleFor(run.options.policy);

@@ -78,47 +78,10 @@ Result<std::string> CaptureInputs(const Run& run) {
   return Sha256Hex(DumpJson(json));
 }
 
-/// Estimates every variant; a kernel's place is its largest share in any.
 Result<StepResult> EstimateStep(Environment& environment, Run& run) {
   if (run.extraction.kernels.empty()) return StepResult{"no generated kernel"};
   KOPT_CHECK_OK(PrepareJudge(environment, run));
-  std::map<std::string, std::vector<PointerUse>> uses;
-  std::vector<KernelWork> work;
-  for (ExtractedKernel& kernel : run.extraction.kernels) {
-    work.push_back(kernel.work);
-    if (kernel.uses.empty()) continue;
-    uses[kernel.work.key] = kernel.uses;
-    for (BuiltSite& site : kernel.subject.sites) {
-      site.floor_us = FloorUs(
-          BytesOfLaunch(run.extraction.capture, site.where, *kernel.work.kernel, kernel.uses),
-          run.speeds);
-    }
-  }
-  run.estimates.clear();
-  std::map<std::string, double> share;
-  std::string message;
-  for (size_t v = 0; v < run.extraction.capture.variants.size(); ++v) {
-    ModelEstimate estimate =
-        Estimate(run.extraction.capture, static_cast<int>(v), work, uses, run.speeds);
-    for (size_t k = 0; k < estimate.worthwhile && k < estimate.kernels.size(); ++k) {
-      double& most = share[estimate.kernels[k].key];
-      most = std::max(most, estimate.kernels[k].share);
-    }
-    if (!message.empty()) message += "; ";
-    if (run.extraction.capture.variants.size() > 1) {
-      message += run.extraction.capture.variants[v].Name() + " ";
-    }
-    message += Summary(estimate);
-    run.estimates.push_back(std::move(estimate));
-  }
-  run.order.clear();
-  for (const auto& [key, value] : share) {
-    const ExtractedKernel* kernel = run.extraction.Find(key);
-    if (kernel != nullptr && kernel->refused.empty()) run.order.push_back(key);
-  }
-  std::ranges::stable_sort(
-      run.order, [&](const std::string& a, const std::string& b) { return share[a] > share[b]; });
-  return StepResult{std::move(message)};
+  return EstimateVariants(run);
 }
 
 Status UpToEstimate(Environment& environment, Run& run, StepRunner& steps) {
@@ -202,6 +165,46 @@ Result<StepResult> ExtractStep(Environment& environment, Run& run, const std::st
                                    : fmt::format("{} launches", run.extraction.launches));
   if (refused > 0) message += fmt::format(" ({} left alone)", Plural(refused, "kernel"));
   message += ", " + Plural(run.extraction.externs, "library call");
+  return StepResult{std::move(message)};
+}
+
+StepResult EstimateVariants(Run& run) {
+  std::map<std::string, std::vector<PointerUse>> uses;
+  std::vector<KernelWork> work;
+  for (ExtractedKernel& kernel : run.extraction.kernels) {
+    work.push_back(kernel.work);
+    if (kernel.uses.empty()) continue;
+    uses[kernel.work.key] = kernel.uses;
+    for (BuiltSite& site : kernel.subject.sites) {
+      site.floor_us = FloorUs(
+          BytesOfLaunch(run.extraction.capture, site.where, *kernel.work.kernel, kernel.uses),
+          run.speeds);
+    }
+  }
+  run.estimates.clear();
+  std::map<std::string, double> share;
+  std::string message;
+  for (size_t v = 0; v < run.extraction.capture.variants.size(); ++v) {
+    ModelEstimate estimate =
+        Estimate(run.extraction.capture, static_cast<int>(v), work, uses, run.speeds);
+    for (size_t k = 0; k < estimate.worthwhile && k < estimate.kernels.size(); ++k) {
+      double& most = share[estimate.kernels[k].key];
+      most = std::max(most, estimate.kernels[k].share);
+    }
+    if (!message.empty()) message += "; ";
+    if (run.extraction.capture.variants.size() > 1) {
+      message += run.extraction.capture.variants[v].Name() + " ";
+    }
+    message += Summary(estimate);
+    run.estimates.push_back(std::move(estimate));
+  }
+  run.order.clear();
+  for (const auto& [key, value] : share) {
+    const ExtractedKernel* kernel = run.extraction.Find(key);
+    if (kernel != nullptr && kernel->refused.empty()) run.order.push_back(key);
+  }
+  std::ranges::stable_sort(
+      run.order, [&](const std::string& a, const std::string& b) { return share[a] > share[b]; });
   return StepResult{std::move(message)};
 }
 

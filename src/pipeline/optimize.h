@@ -15,6 +15,10 @@ Result<Outcome> OptimizeModel(Environment& environment, Run& run);
 /// capture, extract, estimate; fills run.estimates and run.order.
 Status EstimateOnly(Environment& environment, Run& run);
 
+/// The estimate of every variant from run.speeds; fills run.estimates and run.order, in
+/// which a kernel's place is its largest share in any variant.
+StepResult EstimateVariants(Run& run);
+
 /// Asks torch for its GPU and versions; fills run.device, gpu_id and versions.
 /// Errors: kEnvironment "no_gpu", "unsupported_version"; without a GPU the
 /// model's own faults come first.
@@ -30,7 +34,8 @@ DeviceFacts DeviceOfRecord(const Capture& capture);
 /// The step `extract` on a capture's folder; fills run.extraction.
 Result<StepResult> ExtractStep(Environment& environment, Run& run, const std::string& folder);
 
-/// extract, compile, gate 1 on a recorded capture: everything that needs no GPU.
+/// extract, estimate, search on a recorded capture: everything that needs no GPU
+/// (shadow_search.h). The capture is copied into the run's folder.
 Result<Outcome> OptimizeRecording(Environment& environment, Run& run);
 
 }  // namespace kernelopt

@@ -2,27 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
+#include <filesystem>
 
 #include "base/file.h"
-#include "base/json.h"
-#include "base/plural.h"
-#include "gates/static_gate.h"
 #include "pipeline/optimize.h"
-#include "pipeline/records.h"
+#include "pipeline/shadow_search.h"
+#include "profile/nominal_speeds.h"
 #include "report/report.h"
-#include "triton/config_space.h"
 
 namespace kernelopt {
 namespace {
-
-/// Configurations a kernel that are compiled and checked; the search on a GPU
-/// goes through hundreds, here they show that the way is open.
-constexpr size_t kCandidates = 4;
-
-/// Rewritten texts a kernel, for the same reason.
-constexpr size_t kRewritten = 4;
 
 /// Most shared memory that a block may ask for, by compute capability (CUDA C
 /// programming guide, technical specifications).
@@ -57,89 +46,37 @@ std::vector<const ExtractedKernel*> InOrderOfTime(const Extraction& extraction) 
   return kernels;
 }
 
-struct Counts {
-  size_t candidates = 0, passed = 0;
-  std::map<std::string, size_t> rejected;  ///< reason -> how many
-};
-
-/// Compiles candidates of one kernel and puts them through gate 1.
-Status CheckCandidates(Environment& environment, Run& run, const ExtractedKernel& kernel,
-                       Counts* counts) {
-  const BuiltSite& site = kernel.subject.sites.front();
-  Replacement baseline = BaselineReplacement(kernel.subject);
-  ConfigLimits limits;
-  limits.sm_count = run.device.sm_count;
-  ConfigSpace space(*kernel.work.kernel, baseline.steps.at(0).config, site.numels, limits);
-  std::vector<LaunchConfig> configs = space.Ordered();
-  if (configs.size() > kCandidates + 1) configs.resize(kCandidates + 1);
-
-  // The first is the compiler's own, the yardstick of gate 1.
-  std::vector<Replacement> replacements;
-  for (const LaunchConfig& config : configs) {
-    Replacement candidate = baseline;
-    candidate.steps[0].config = config;
-    candidate.origin = "configuration";
-    candidate.change = fmt::format("launched with {} instead of {}", config.ToString(),
-                                   baseline.steps[0].config.ToString());
-    replacements.push_back(std::move(candidate));
+/// By the data sheet of the GPU that it was recorded on; else in the order of time.
+Result<StepResult> EstimateRecording(Run& run) {
+  if (run.extraction.kernels.empty()) return StepResult{"no generated kernel"};
+  const auto speeds = NominalSpeeds(run.device.name);
+  if (speeds) {
+    run.speeds = *speeds;
+    StepResult result = EstimateVariants(run);
+    result.message += fmt::format(", by the data sheet of the {}", run.device.name);
+    return result;
   }
-  std::vector<Replacement> rewritten = RuleReplacements(kernel.subject);
-  if (rewritten.size() > kRewritten) rewritten.resize(kRewritten);
-  std::ranges::move(rewritten, std::back_inserter(replacements));
-  std::vector<CompileRequest> requests;
-  for (const Replacement& candidate : replacements) {
-    requests.push_back(KOPT_TRY(
-        RequestFor(*kernel.work.kernel, candidate.steps[0], run.device.compute_capability)));
-  }
-  auto outputs = environment.compiler.CompileAll(requests, [](size_t) {});
-  if (!outputs[0]) return std::unexpected(outputs[0].error());
-  CandidateRecorder recorder(environment.store, run, kernel.subject);
-  for (size_t i = 1; i < outputs.size(); ++i) {
-    KOPT_CHECK_OK(environment.CheckCancelled());
-    CandidateRecord record;
-    record.replacement = replacements[i];
-    record.step = "recorded";
-    Verdict verdict = JudgeText(replacements[i], *kernel.work.kernel, run.triton_version);
-    if (verdict.accepted) {
-      if (outputs[i]) {
-        const KernelPair pair{.kernel = kernel.work.kernel,
-                              .baseline_config = configs[0],
-                              .candidate_config = configs[i],
-                              .baseline = &*outputs[0],
-                              .candidate = &*outputs[i]};
-        verdict = JudgeBinary(pair, kernel.subject.sites, run.device);
-      } else {
-        verdict = CompileFailure(outputs[i].error());
-      }
-    }
-    record.verdicts = {verdict};
-    KOPT_CHECK_OK(recorder.Record(record));
-    ++counts->candidates;
-    if (verdict.accepted) {
-      ++counts->passed;
-    } else {
-      ++counts->rejected[verdict.reason];
-    }
-  }
-  return {};
+  for (const ExtractedKernel* kernel : InOrderOfTime(run.extraction))
+    run.order.push_back(kernel->work.key);
+  return StepResult{
+      fmt::format("the bandwidth of {} is not known here: kernels in the order of "
+                  "their time",
+                  run.device.name.empty() ? "the GPU" : run.device.name)};
 }
 
-Result<StepResult> CheckStep(Environment& environment, Run& run, Counts* counts) {
-  std::vector<const ExtractedKernel*> kernels = InOrderOfTime(run.extraction);
-  StepProgress progress(environment.events, environment.clock, "check",
-                        static_cast<int64_t>(kernels.size()));
-  for (const ExtractedKernel* kernel : kernels) {
-    KOPT_CHECK_OK(environment.CheckCancelled());
-    progress.Say(kernel->work.name);
-    KOPT_CHECK_OK(CheckCandidates(environment, run, *kernel, counts));
-    progress.Advance(kernel->work.name);
-  }
-  std::string message =
-      fmt::format("{} of {} pass gate 1", counts->passed, Plural(counts->candidates, "candidate"));
-  for (const auto& [reason, count] : counts->rejected) {
-    message += fmt::format(", {} {}", count, reason);
-  }
-  return StepResult{std::move(message)};
+/// So that the run's folder is all that another machine needs.
+Status KeepRecording(const Run& run) {
+  std::error_code error;
+  const std::string to = run.paths.Capture();
+  if (std::filesystem::equivalent(run.options.recording, to, error)) return {};
+  std::filesystem::remove_all(to, error);
+  std::filesystem::copy(run.options.recording, to, std::filesystem::copy_options::recursive, error);
+  if (!error) return {};
+  return Fail(ErrorKind::kEnvironment, "not_writable",
+              fmt::format("the recording could not be copied there: {}; free some space or give "
+                          "another --out",
+                          error.message()),
+              to);
 }
 
 }  // namespace
@@ -156,29 +93,36 @@ DeviceFacts DeviceOfRecord(const Capture& capture) {
 
 Result<Outcome> OptimizeRecording(Environment& environment, Run& run) {
   StepRunner steps(environment);
+  KOPT_CHECK_OK(KeepRecording(run));
   run.versions = KOPT_TRY(environment.compiler.Versions());
   KOPT_TRY(steps.Run({.name = "extract",
                       .inputs = "",
                       .disabled = "",
-                      .run = [&] { return ExtractStep(environment, run, run.options.recording); },
+                      .run = [&] { return ExtractStep(environment, run, run.paths.Capture()); },
                       .verify = nullptr}));
   run.device = DeviceOfRecord(run.extraction.capture);
   run.triton_version = run.extraction.capture.triton;
-  Counts counts;
-  KOPT_TRY(steps.Run({.name = "check",
+  KOPT_TRY(steps.Run({.name = "estimate",
                       .inputs = "",
                       .disabled = "",
-                      .run = [&] { return CheckStep(environment, run, &counts); },
+                      .run = [&] { return EstimateRecording(run); },
+                      .verify = nullptr}));
+  KOPT_TRY(steps.Run({.name = "search",
+                      .inputs = "",
+                      .disabled = run.order.empty() ? "nothing is worth searching" : "",
+                      .run = [&] { return SearchOnShadow(environment, run); },
                       .verify = nullptr}));
   Outcome outcome;
   outcome.result = "not_measured";
   outcome.reason = "no_gpu";
   outcome.message =
       "certification and gates 3 and 4 need a GPU; the compiler's kernels stay as they are";
+  const std::string& model = run.extraction.capture.model_file;
   outcome.note = fmt::format(
-      "with a GPU, `kernelopt optimize {}` would time the candidates beside the compiler's "
-      "kernels, prove the fastest on all data and in the whole model, and write a pack",
-      run.extraction.capture.model_file.empty() ? "MODEL.py" : run.extraction.capture.model_file);
+      "on a machine with an NVIDIA GPU, `kernelopt resume {} --model {}` times the candidates "
+      "beside the compiler's kernels, proves the fastest on all data and in the whole model, and "
+      "writes a pack",
+      run.paths.folder, model.empty() ? "MODEL.py" : model);
   KOPT_CHECK_OK(RecordFacts(environment, run, outcome));
   KOPT_CHECK_OK(
       WriteFileAtomic(run.paths.Report(), ReportPage(KOPT_TRY(ReportData(environment.store)))));

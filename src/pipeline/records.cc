@@ -137,8 +137,13 @@ Result<Winner> WinnerFromJson(const Json& json, const SearchSubject& subject, Co
   return winner;
 }
 
-CandidateRecorder::CandidateRecorder(Store& store, const Run& run, const SearchSubject& subject)
-    : store_(store), run_(run), kernel_(subject.key), sites_(HashSites(subject.sites)) {}
+CandidateRecorder::CandidateRecorder(Store& store, const Run& run, const SearchSubject& subject,
+                                     std::string stage)
+    : store_(store),
+      run_(run),
+      kernel_(subject.key),
+      sites_(HashSites(subject.sites)),
+      stage_(std::move(stage)) {}
 
 Status CandidateRecorder::Record(const CandidateRecord& record) {
   Batch batch;
@@ -152,7 +157,7 @@ Status CandidateRecorder::Record(const CandidateRecord& record) {
                                   .body = DumpJson(ToJson(record.replacement))});
   }
   for (const Verdict& verdict : record.verdicts) {
-    VerdictKey key = KernelVerdictKey(run_, record.replacement, verdict.gate, "screen", sites_);
+    VerdictKey key = KernelVerdictKey(run_, record.replacement, verdict.gate, stage_, sites_);
     if (once(VerdictName(key) + verdict.reason)) {
       batch.verdicts.push_back(ToRecord(verdict, key, kernel_));
     }

@@ -18,6 +18,9 @@ namespace kernelopt {
 /// either makes another name, so that old verdicts aren't taken for new ones.
 inline constexpr char kDataVersion[] = "5";
 
+/// VerdictKey::stage of gate 2's screening on the shadow device.
+inline constexpr char kShadowStage[] = "shadow";
+
 /// Gates 1 and 2: of one replacement.
 VerdictKey KernelVerdictKey(const Run& run, const Replacement& replacement, Gate gate,
                             const std::string& stage, const std::string& site);
@@ -51,13 +54,14 @@ Result<Winner> WinnerFromJson(const Json& json, const SearchSubject& subject, Co
 /// Records a search's candidates as they become known.
 class CandidateRecorder {
  public:
-  CandidateRecorder(Store& store, const Run& run, const SearchSubject& subject);
+  /// `stage`: of the verdicts, "screen" or kShadowStage.
+  CandidateRecorder(Store& store, const Run& run, const SearchSubject& subject, std::string stage);
   Status Record(const CandidateRecord& record);
 
  private:
   Store& store_;
   const Run& run_;
-  std::string kernel_, sites_;
+  std::string kernel_, sites_, stage_;
   std::set<std::string> known_;  ///< rows that this run has written
 };
 

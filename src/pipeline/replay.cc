@@ -12,6 +12,7 @@
 #include "pipeline/kernels.h"
 #include "pipeline/optimize.h"
 #include "pipeline/records.h"
+#include "pipeline/shadow_search.h"
 #include "pipeline/stitching.h"
 
 namespace kernelopt {
@@ -100,8 +101,7 @@ Result<Again> ReplayKernel(Environment& environment, Run& run, const VerdictReco
   }
   Replacement replacement =
       KOPT_TRY(ReplacementFromJson(KOPT_TRY(ParseJson(stored->body, "a recorded replacement"))));
-  std::string capture = run.options.model.empty() ? run.options.recording : run.paths.Capture();
-  KOPT_TRY(ExtractStep(environment, run, capture));
+  KOPT_TRY(ExtractStep(environment, run, run.paths.Capture()));
   const ExtractedKernel* kernel = run.extraction.Find(record.kernel);
   if (kernel == nullptr || kernel->subject.sites.empty()) {
     return Fail(ErrorKind::kUsage, "no_such_verdict",
@@ -129,9 +129,10 @@ Result<Again> ReplayKernel(Environment& environment, Run& run, const VerdictReco
   KernelRule rule = RuleFor(run.options.policy);
   TwinMaker twins(*pair.kernel, pair.baseline_config, baseline, compute_capability,
                   environment.compiler);
+  if (record.key.stage == kShadowStage) return Again{ScreenOnShadow(pair, twins, sites, rule), ""};
   Verdict verdict = record.key.stage == "certify"
                         ? CertifyKernel(*environment.judge, pair, twins, sites, rule)
-                        : ScreenKernel(*environment.judge, pair, sites, rule);
+                        : ScreenKernel(*environment.judge, pair, twins, sites, rule);
   auto evidence = ParseJson(verdict.evidence, "evidence");
   std::string detail =
       evidence ? DescribeElement(*evidence, kernel->subject, replacement) : std::string();
@@ -149,7 +150,8 @@ std::string OneLine(const std::string& what, const Verdict& verdict) {
 Result<ReplayedVerdict> ReplayVerdict(Environment& environment, Run& run, const std::string& name) {
   VerdictRecord record = KOPT_TRY(FindByName(environment.store, name));
   Verdict before = FromRecord(record);
-  bool needs_gpu = record.key.gate != static_cast<int>(Gate::kStatic);
+  bool needs_gpu =
+      record.key.gate != static_cast<int>(Gate::kStatic) && record.key.stage != kShadowStage;
   if (needs_gpu && environment.judge == nullptr) {
     return Fail(ErrorKind::kEnvironment, "no_gpu",
                 "a verdict of gates 2 to 4 is only replayed from a run on a model, with a GPU");
@@ -161,8 +163,7 @@ Result<ReplayedVerdict> ReplayVerdict(Environment& environment, Run& run, const 
     lock =
         KOPT_TRY(GpuLock::Take(run.device.uuid, environment.cache, nullptr, environment.cancelled));
   } else {
-    run.device = DeviceOfRecord(KOPT_TRY(
-        ReadCapture(run.options.model.empty() ? run.options.recording : run.paths.Capture())));
+    run.device = DeviceOfRecord(KOPT_TRY(ReadCapture(run.paths.Capture())));
   }
   Again again;
   if (record.kernel.empty()) {

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "program/program.h"
 
 namespace kernelopt {
 namespace {
@@ -77,8 +78,35 @@ Result<OpenedRun> ReopenRun(const std::string& folder, StoreMode mode) {
     run.options.recording = json.value("recording", "");
     return run;
   }
+  // The folder may have come from another machine, with its copy of the recording.
+  const std::string kept = RunPaths(folder).Capture();
+  if (!json.value("recording", "").empty() && PathExists(kept + "/capture.json"))
+    json["recording"] = kept;
   run.options = KOPT_TRY(RunOptionsFromJson(json));
   return run;
+}
+
+Status TakeModel(Store& store, RunOptions* options, const std::string& model) {
+  if (options->recording.empty()) {
+    return Fail(ErrorKind::kUsage, "bad_option",
+                "--model is for runs on a recording; this one has its model", store.Folder());
+  }
+  const std::string sha256 = Sha256Hex(KOPT_TRY(ReadFile(model)));
+  const Capture capture = KOPT_TRY(ReadCapture(options->recording));
+  if (capture.model_sha256 != sha256) {
+    return Fail(ErrorKind::kUsage, "other_model",
+                fmt::format("is not the file that was recorded ({}, SHA-256 {}...); give that one, "
+                            "or begin a run of its own with `kernelopt optimize`",
+                            capture.model_file, capture.model_sha256.substr(0, 16)),
+                model);
+  }
+  options->model = model;
+  options->recording.clear();
+  options->entry = capture.entry;
+  Batch batch;
+  batch.facts.emplace_back("identity", DumpJson(Json(RunIdentity(*options, sha256))));
+  batch.facts.emplace_back("options", DumpJson(ToJson(*options)));
+  return store.Record(std::move(batch));
 }
 
 }  // namespace kernelopt

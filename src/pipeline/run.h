@@ -56,6 +56,10 @@ struct OpenedRun {
 };
 Result<OpenedRun> ReopenRun(const std::string& folder, StoreMode mode);
 
+/// Makes a run on a recording one on the model that was recorded, from here on. Errors:
+/// kUsage "other_model", "bad_option"; those of reading the two.
+Status TakeModel(Store& store, RunOptions* options, const std::string& model);
+
 /// What the search and the certification found for one kernel.
 struct KernelResult {
   SearchOutcome outcome;

@@ -17,6 +17,7 @@
 #include "pipeline/optimize.h"
 #include "pipeline/recording_judge.h"
 #include "pipeline/records.h"
+#include "pipeline/shadow_search.h"
 #include "pipeline/show.h"
 #include "pipeline/stitching.h"
 #include "pipeline/try_file.h"
@@ -33,7 +34,8 @@ class Trier {
       : environment_(environment),
         run_(run),
         subject_(kernel.subject),
-        recorder_(environment.store, run, kernel.subject) {
+        stage_(environment.judge == nullptr ? kShadowStage : "screen"),
+        recorder_(environment.store, run, kernel.subject, stage_) {
     trial_.kernel = kernel.work.name;
     trial_.key = kernel.work.key;
   }
@@ -47,6 +49,7 @@ class Trier {
     KOPT_CHECK_OK(CompileBaselines());
     KOPT_CHECK_OK(CheckStatically());
     if (environment_.judge != nullptr && AnyGood()) KOPT_CHECK_OK(Measure());
+    if (environment_.judge == nullptr && AnyGood()) KOPT_CHECK_OK(ScreenWithoutGpu());
     for (const Candidate& candidate : candidates_) {
       KOPT_CHECK_OK(recorder_.Record(candidate.record));
     }
@@ -93,7 +96,7 @@ class Trier {
                       .verdict = verdict};
     if (stage != "text" || !verdict.accepted) {
       candidate.record.verdicts.push_back(verdict);
-      told.name = NameOf(candidate, verdict, "screen");
+      told.name = NameOf(candidate, verdict, stage_);
     }
     Tell(std::move(told));
   }
@@ -195,6 +198,11 @@ class Trier {
     return pair;
   }
 
+  TwinMaker MakeTwins() const {
+    return {*subject_.kernel, Own().config, Own().compiled, run_.device.compute_capability,
+            environment_.compiler};
+  }
+
   /// Gates 2 to 4, while no other run measures on the GPU.
   Status Measure() {
     GpuLock lock = KOPT_TRY(GpuLock::Take(
@@ -236,11 +244,27 @@ class Trier {
     return Stitch(best);
   }
 
+  /// On the shadow device. What can't be evaluated there is not rejected for it.
+  Status ScreenWithoutGpu() {
+    const KernelRule rule = RuleFor(run_.options.policy);
+    TwinMaker twins = MakeTwins();
+    if (!ScreenOnShadow(PairWith(Own()), twins, subject_.sites, rule).accepted) return {};
+    for (Candidate& candidate : candidates_) {
+      if (!candidate.good) continue;
+      const Verdict verdict =
+          ScreenOnShadow(PairWith(candidate.binary), twins, subject_.sites, rule);
+      KOPT_CHECK_OK(environment_.CheckCancelled());
+      if (verdict.reason != "not_verifiable_here") Say(candidate, "shadow", verdict);
+    }
+    return {};
+  }
+
   /// The fastest that passes the screening; null when none does.
   Result<Candidate*> ScreenAndTime(Judge& judge) {
     KernelRule rule = RuleFor(run_.options.policy);
+    TwinMaker twins = MakeTwins();
     // What does not even accept the compiler's kernel can't judge another.
-    Verdict own = ScreenKernel(judge, PairWith(Own()), subject_.sites, rule);
+    Verdict own = ScreenKernel(judge, PairWith(Own()), twins, subject_.sites, rule);
     KOPT_CHECK_OK(environment_.CheckCancelled());
     if (!own.accepted) {
       bool here = own.reason == "not_verifiable_here";
@@ -252,8 +276,9 @@ class Trier {
     for (Candidate& candidate : candidates_) {
       if (!candidate.good) continue;
       Say(candidate, "screen",
-          own.accepted ? ScreenKernel(judge, PairWith(candidate.binary), subject_.sites, rule)
-                       : own);
+          own.accepted
+              ? ScreenKernel(judge, PairWith(candidate.binary), twins, subject_.sites, rule)
+              : own);
       KOPT_CHECK_OK(environment_.CheckCancelled());
       if (!candidate.good) continue;
       passed.push_back(&candidate);
@@ -335,6 +360,7 @@ class Trier {
   Environment& environment_;
   Run& run_;
   const SearchSubject& subject_;
+  const std::string stage_;  ///< of verdicts on candidates in the store
   CandidateRecorder recorder_;
   std::vector<Candidate> candidates_;
   std::map<std::string, Binary> baselines_;
@@ -344,7 +370,7 @@ class Trier {
 /// The run's capture, read and made ready to judge at.
 Status Prepare(Environment& environment, Run& run) {
   const bool recorded = environment.judge == nullptr;
-  std::string folder = recorded ? run.options.recording : run.paths.Capture();
+  const std::string folder = run.paths.Capture();
   if (!PathExists(folder + "/capture.json")) {
     return Fail(ErrorKind::kUsage, "no_capture",
                 fmt::format("has no capture yet; `kernelopt resume {}` makes it", run.paths.folder),
@@ -394,8 +420,11 @@ std::string ClosingLines(const Run& run, const Trial& trial) {
     text += fmt::format("rejected by gate {}: {}: {}\n", trial.gates, trial.reason, trial.message);
   } else if (trial.gates < static_cast<int>(Gate::kPerformance)) {
     text +=
-        "accepted by gate 1; gates 2 to 4 need a GPU and a run on a model, so that nothing is "
-        "known of what it computes\n";
+        trial.gates < static_cast<int>(Gate::kKernel)
+            ? "accepted by gate 1; gates 2 to 4 need a GPU and a run on a model, so that nothing "
+              "is known of what it computes\n"
+            : "accepted by gate 1 and the shadow device's screening; certification and gates 3 and "
+              "4 need a GPU and a run on a model\n";
   } else {
     text += fmt::format("accepted by all gates, {}\n", trial.label);
   }

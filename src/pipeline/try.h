@@ -17,7 +17,8 @@ namespace kernelopt {
 
 struct TrialVerdict {
   std::string name = {};         ///< for `replay`; empty where the store has no row of its own
-  std::string stage = {};        ///< "text" | "compile" | "binary" | "screen" | "certify" | "model"
+  std::string stage = {};        ///< "text" | "compile" | "binary" | "screen" | "shadow" |
+                                 ///< "certify" | "model"
   std::string replacement = {};  ///< content hash; empty for gates 3 and 4, as is the next
   std::string configuration = {};
   std::string variant = {};  ///< gates 3 and 4

@@ -47,13 +47,13 @@ class OwnerWriter {
   };
 
   std::unexpected<Error> NotAnalysable(const TtirOp& op, std::string_view why) const {
-    return Fail(ErrorKind::kUsage, "not_analysable",
-                fmt::format("{} in line {}{}: {}, so who touches which element can't be watched",
-                            op.name, op.line,
-                            op.source_line > 0
-                                ? fmt::format(" (line {} of the kernel)", op.source_line)
-                                : std::string(),
-                            why));
+    return Fail(
+        ErrorKind::kUsage, "not_analysable",
+        fmt::format("{} in line {}{}: {}, so who touches which element can't be watched", op.name,
+                    op.line,
+                    op.source_line > 0 ? fmt::format(" (line {} of the kernel)", op.source_line)
+                                       : std::string(),
+                    why));
   }
 
   Status FindAccesses() {
@@ -71,8 +71,7 @@ class OwnerWriter {
         }
         if (op.name != "tt.load" && op.name != "tt.store") return NotAnalysable(op, "is an atomic");
         const bool is_load = op.name == "tt.load";
-        const std::string& type =
-            module_.TypeOf(is_load ? op.results.at(0) : op.operands.at(1));
+        const std::string& type = module_.TypeOf(is_load ? op.results.at(0) : op.operands.at(1));
         if (MarkType(ElementType(type)).empty()) {
           return NotAnalysable(op, fmt::format("it moves elements of type {}", ElementType(type)));
         }
@@ -94,7 +93,8 @@ class OwnerWriter {
   }
 
   bool AnyDepends(const std::vector<ValueId>& values) const {
-    return std::ranges::any_of(values, [&](ValueId id) { return depends_[static_cast<size_t>(id)]; });
+    return std::ranges::any_of(values,
+                               [&](ValueId id) { return depends_[static_cast<size_t>(id)]; });
   }
 
   void FindDependent(const TtirRegion& body) {
@@ -130,13 +130,12 @@ class OwnerWriter {
             for (const TtirBlock& inside : inner.blocks) {
               // The induction variable counts, whatever is carried along.
               const size_t first = op.name == "scf.for" && !inside.arguments.empty() ? 1 : 0;
-              Depend({inside.arguments.begin() + static_cast<long>(first),
-                      inside.arguments.end()});
+              Depend({inside.arguments.begin() + static_cast<long>(first), inside.arguments.end()});
             }
           }
         }
-        const bool leaves = op.name == "scf.yield" || op.name == "scf.condition" ||
-                            op.name.ends_with(".return");
+        const bool leaves =
+            op.name == "scf.yield" || op.name == "scf.condition" || op.name.ends_with(".return");
         if (leaves && around != nullptr && AnyDepends(op.operands)) Depend(around->results);
       }
     }
@@ -271,8 +270,8 @@ class OwnerWriter {
     out += fmt::format("{} = arith.andi {}, {} : {}\n", conflict, marked, others, bools);
     std::string stored = ones;
     out += Cast(&stored, marks, access.type);
-    return out + fmt::format("tt.store {}, {}, {} : {}\n", Value(operands[0]), stored, conflict,
-                             pointer);
+    return out +
+           fmt::format("tt.store {}, {}, {} : {}\n", Value(operands[0]), stored, conflict, pointer);
   }
 
   std::string Text(const TtirFunction& entry, bool check) const {

@@ -1,5 +1,6 @@
 """A run on a recorded capture, with real compile workers: all that needs no GPU."""
 import json
+import shutil
 
 import pytest
 
@@ -18,22 +19,40 @@ def test_a_recording(kernelopt, recording, python, tmp_path):
     result = done.result()
     assert result["result"] == "not_measured"
     assert "need a GPU" in result["message"]
-    [check] = [e for e in done.events() if e["event"] == "step_end" and e.get("step") == "check"]
-    assert "pass gate 1" in check["message"]
+    ends = {e["step"]: e["message"] for e in done.events() if e["event"] == "step_end"}
+    assert list(ends) == ["extract", "estimate", "search"]
+    assert "by the data sheet of the NVIDIA H200" in ends["estimate"]
+    assert "gate 2's screening on the shadow device" in ends["search"]
     run = tmp_path / "recording.kopt-run"
     shown = kernelopt("show", run)
     assert shown.code == 0 and "triton_poi_fused_relu_0" in shown.out
     kernel = kernelopt("show", run, "triton_poi")
     assert kernel.code == 0 and "gate 1" in kernel.out, kernel.out
     data = json.loads(kernelopt("show", run, "triton_poi", "--json").out)
-    accepted = [v for v in data["verdicts"] if v["accepted"]]
-    assert accepted, data
-    again = kernelopt("replay", run, accepted[0]["verdict"], "--python", python)
-    assert again.code == 0, again.err
-    assert again.out.count("accepted") == 2
+    for gate in (1, 2):
+        accepted = [v for v in data["verdicts"] if v["accepted"] and v["gate"] == gate]
+        assert accepted, data
+        again = kernelopt("replay", run, accepted[0]["verdict"], "--python", python)
+        assert again.code == 0, again.err
+        assert again.out.count("accepted") == 2
+    assert "on the shadow device" in accepted[0]["message"]
     assert kernelopt("report", run).code == 0
     # The same command again, from the compile cache.
     assert kernelopt("optimize", "--recording", recording("same"), "--python", python).code == 0
+
+
+def test_the_folder_alone_goes_on_elsewhere(kernelopt, recording, python, tmp_path):
+    folder = recording()
+    assert kernelopt("optimize", "--recording", folder, "--python", python).code == 0
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(tmp_path / "recording.kopt-run", elsewhere)
+    shutil.rmtree(folder)
+    assert kernelopt("resume", elsewhere, "--python", python).code == 0
+    # The model that was recorded, and no other.
+    model = tmp_path / "m.py"
+    model.write_text("class Model: pass\n")
+    kernelopt("resume", elsewhere, "--model", model, "--python", python).fails(2, "m.py")
+    kernelopt("resume", elsewhere, "--model", tmp_path / "none.py").fails(2, "none.py")
 
 
 def test_a_changed_module(kernelopt, recording, python):

@@ -1,5 +1,6 @@
 """`kernelopt try` on a recorded capture, with real compile workers: all that needs no GPU."""
 import json
+import re
 import sys
 
 import pytest
@@ -39,8 +40,8 @@ def test_try(kernelopt, run, candidate, tmp_path):
     done = kernelopt("try", run, "triton_poi", candidate(), *python, "--json")
     assert (done.code, done.err) == (0, ""), done.out
     result = done.result()
-    assert result["accepted"] and result["gates"] == 1 and result["reason"] == "ok"
-    assert [v["stage"] for v in result["verdicts"]] == ["text", "binary"]
+    assert result["accepted"] and result["gates"] == 2 and result["reason"] == "ok"
+    assert [v["stage"] for v in result["verdicts"]] == ["text", "binary", "shadow"]
     assert result["verdicts"][1]["configuration"] == "XBLOCK=256 warps=2 stages=1"
     # Recorded as any other verdict, so that it can be looked up and done again.
     shown = json.loads(kernelopt("show", run, "triton_poi", "--json").out)
@@ -53,6 +54,13 @@ def test_try(kernelopt, run, candidate, tmp_path):
     assert done.code == 6 and done.err == "", done.out
     assert "gate 1 text     accepted" in done.out
     assert "rejected by gate 1: narrower_rounding: " in done.out
+
+    # Right but where the sum is above 2.
+    wrong = candidate("triton_helpers.maximum(tl.where(sum > 2.0, 2.0, sum), 0.0)")
+    done = kernelopt("try", run, "triton_poi", wrong, *python)
+    assert done.code == 6 and done.err == "", done.out
+    assert "gate 1 binary   accepted" in done.out
+    assert re.search("rejected by gate 2: wrong_(value|nonfinite): ", done.out), done.out
 
     kernelopt("try", run, "nothing", candidate(), *python).fails(2, "'nothing'")
     kernelopt("try", run, "triton_poi", tmp_path / "none.py", *python).fails(2, "none.py")

@@ -177,13 +177,13 @@ Verdict Corpus::Gate2(const Item& item, const std::set<std::string>& without) {
   KernelRule rule;
   rule.time_limit_ms = kRunLimitMs;
   rule.without = without;
-  Verdict verdict = ScreenKernel(*judge_, pair, item.subject->sites, rule);
-  if (!verdict.accepted) return verdict;
   auto& twins = twins_[item.kernel];
   if (twins == nullptr) {
     twins = std::make_unique<TwinMaker>(*pair.kernel, pair.baseline_config, *pair.baseline,
                                         device_.compute_capability, twin_compiler_);
   }
+  Verdict verdict = ScreenKernel(*judge_, pair, *twins, item.subject->sites, rule);
+  if (!verdict.accepted) return verdict;
   return CertifyKernel(*judge_, pair, *twins, item.subject->sites, rule);
 }
 
