@@ -49,10 +49,7 @@ class FieldReader {
   void Read(std::string_view key, uint64_t* out) {
     const Json* value = Member(key);
     if (value == nullptr) return;
-    if (!value->is_number_unsigned() &&
-        !(value->is_number_integer() && value->get<int64_t>() >= 0)) {
-      return Refuse(key, "is no unsigned integer");
-    }
+    if (!IsUnsigned(*value)) return Refuse(key, "is no unsigned integer");
     *out = value->get<uint64_t>();
   }
   void Read(std::string_view key, double* out) {
@@ -72,6 +69,17 @@ class FieldReader {
       double value = 0;
       if (!Number(item, &value)) return BadItem(key);
       out->push_back(value);
+      return {};
+    });
+  }
+  void Read(std::string_view key, std::vector<uint64_t>* out) {
+    ForEach(key, [&](const Json& item) { return Append(key, item, out); });
+  }
+  void Read(std::string_view key, std::vector<std::vector<uint64_t>>* out) {
+    ForEach(key, [&](const Json& list) -> Status {
+      if (!list.is_array()) return BadItem(key);
+      std::vector<uint64_t>& items = out->emplace_back();
+      for (const Json& item : list) KOPT_CHECK_OK(Append(key, item, &items));
       return {};
     });
   }
@@ -120,6 +128,15 @@ class FieldReader {
   Status Done() const { return error_; }
 
  private:
+  static bool IsUnsigned(const Json& value) {
+    return value.is_number_unsigned() ||
+           (value.is_number_integer() && value.get<int64_t>() >= 0);
+  }
+  Status Append(std::string_view key, const Json& item, std::vector<uint64_t>* out) {
+    if (!IsUnsigned(item)) return BadItem(key);
+    out->push_back(item.get<uint64_t>());
+    return {};
+  }
   template <typename T>
   void Take(Result<T> value, T* out) {
     if (!error_.has_value()) return;

@@ -87,6 +87,7 @@ RC_GTEST_PROP(Json, JobsRoundTrip, ()) {
   check.candidate = AnyProgram();
   if (Any<bool>()) check.twin = AnyProgram();
   check.data = Many(AnyData);
+  check.known = Many([] { return Many(Any<uint64_t>); });
   check.rule = {AnyDouble(), AnyDouble(), AnyDouble(), AnyDouble(), AnyDouble(), AnyDouble(),
                 AnyDouble(), AnyDouble(), AnyDouble(), AnyDouble(), Any<int>(),  Any<bool>()};
   check.repeats = Any<int>();
@@ -107,7 +108,8 @@ RC_GTEST_PROP(Json, ResultsRoundTrip, ()) {
                     Many([] {
                       return DataSetResult{AnyData(),   Any<bool>(),    Any<bool>(),
                                            AnyDouble(), AnyDouble(),    AnyDouble(),
-                                           AnyDouble(), Any<int64_t>(), Any<int64_t>()};
+                                           AnyDouble(), Any<int64_t>(), Any<int64_t>(),
+                                           Many(Any<uint64_t>)};
                     }),
                     Any<int>(),
                     Any<int64_t>(),

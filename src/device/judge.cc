@@ -201,7 +201,8 @@ Json ToJson(const DataSetResult& set) {
           {"own_max_z", NumberToJson(set.own_max_z)},
           {"own_rms_z", NumberToJson(set.own_rms_z)},
           {"elements", set.elements},
-          {"aside", set.aside}};
+          {"aside", set.aside},
+          {"checksums", set.checksums}};
 }
 
 Result<DataSetResult> SetResultFromJson(const Json& json) {
@@ -216,6 +217,7 @@ Result<DataSetResult> SetResultFromJson(const Json& json) {
   in.Read("own_rms_z", &set.own_rms_z);
   in.Read("elements", &set.elements);
   in.Read("aside", &set.aside);
+  in.Read("checksums", &set.checksums);
   KOPT_CHECK_OK(in.Done());
   return set;
 }
@@ -302,6 +304,7 @@ Json ToJson(const CheckJob& job) {
           {"twin", ListToJson(twin)},
           {"owners", ListToJson(job.owners)},
           {"data", ListToJson(job.data)},
+          {"known", job.known},
           {"rule", ToJson(job.rule)},
           {"repeats", job.repeats},
           {"guard_pages", job.guard_pages},
@@ -320,6 +323,7 @@ Result<CheckJob> CheckJobFromJson(const Json& json) {
   if (!twin.empty()) job.twin = std::move(twin[0]);
   in.Read("owners", &job.owners, ProgramFromJson);
   in.Read("data", &job.data, DataSetFromJson);
+  in.Read("known", &job.known);
   in.Read("rule", &job.rule, RuleFromJson);
   in.Read("repeats", &job.repeats);
   in.Read("guard_pages", &job.guard_pages);

@@ -172,6 +172,9 @@ struct CheckJob {
   /// (ttir/owner.h), of the storages that are loaded and written. Run once.
   std::vector<Program> owners;
   std::vector<DataSet> data;
+  /// DataSetResult::checksums of an accepted check of the same pair on the same data, one
+  /// a data set, or empty: results with these bits are not held to the error rule again.
+  std::vector<std::vector<uint64_t>> known;
   ErrorRule rule;
   int repeats = 2;           ///< runs of the candidate that must agree bitwise
   bool guard_pages = false;  ///< storages flush against unmapped pages, both ends
@@ -193,6 +196,8 @@ struct DataSetResult {
   double own_rms_z = 0;
   int64_t elements = 0;  ///< compared float elements
   int64_t aside = 0;     ///< left out, since baseline and twin are far apart there
+  /// Of all that the candidate wrote, a run under each poison that was tried.
+  std::vector<uint64_t> checksums{};
 };
 
 struct CheckResult {

@@ -122,6 +122,20 @@ TEST_F(KernelGateTest, EveryJobHasTheTwinAndAKernelWithoutOneIsRejected) {
   EXPECT_THAT(verdict.message, HasSubstr("too many registers"));
 }
 
+TEST_F(KernelGateTest, GuardPagesGetTheBitsThatWereRight) {
+  judge_.check = [](const CheckJob& job) -> Result<CheckResult> {
+    CheckResult result = FakeJudge::PassingCheck(job, false);
+    for (DataSetResult& set : result.sets) set.checksums = {set.data.seed, 7};
+    return result;
+  };
+  EXPECT_TRUE(CertifyKernel(judge_, pair_, twins_, sites_, rule_).accepted);
+  for (const CheckJob& job : judge_.checks) {
+    ASSERT_EQ(job.known.size(), job.guard_pages ? job.data.size() : 0);
+    for (size_t i = 0; i < job.known.size(); ++i)
+      EXPECT_EQ(job.known[i], (std::vector<uint64_t>{job.data[i].seed, 7}));
+  }
+}
+
 // A storage that is updated in place, by two programs: 64 elements each of 100.
 TEST_F(KernelGateTest, WatchesWhoUpdatesWhatInPlace) {
   for (int i = 0; i < 3; ++i) kernel_.arguments.push_back({"p", "", "*fp32"});
