@@ -47,7 +47,9 @@ class Checker {
 
   /// False for a check that the job leaves out.
   bool On(const char* check) const { return !job_.without.contains(check); }
+  /// Whether the twin has results for an output, and whether they are of the data at hand.
   bool HasTwin(const Output& output) const;
+  bool UsesTwin(const Output& output) const { return scaled_ && HasTwin(output); }
   Result<bool> RunSet(int set);
   /// Whether programs touch each other's elements in place; false: a verdict was reached.
   Result<bool> CheckOwners();
@@ -177,7 +179,7 @@ Status Checker::AllocateConditioning() {
 
 bool Checker::HasTwin(const Output& output) const {
   // The twin of a float64 result is no more exact than the result.
-  return scaled_ && twin_ != nullptr && twin_->values(output.storage) != 0 &&
+  return twin_ != nullptr && twin_->values(output.storage) != 0 &&
          output.dtype != DType::kFloat64;
 }
 
@@ -306,7 +308,7 @@ Status Checker::ReadWorst(const Output& output, int64_t index) {
   if (KoptIsFloat(dtype) && KoptIsFinite(reference, dtype)) {
     float conditioning = 0;
     DevicePointer sums = output.conditioning.storage.pointer;
-    if (HasTwin(output)) {
+    if (UsesTwin(output)) {
       const DevicePointer twin = twin_->values(output.storage) + 8 * static_cast<uint64_t>(index);
       KOPT_CHECK_OK(runtime_.CopyToHost(&result_.worst_reference, twin, 8));
       reference = KoptEncode(result_.worst_reference, dtype);
@@ -367,7 +369,7 @@ bool Checker::Judge(int set, const Output& output, const KoptStats& stats) {
                        storage));
     return false;
   }
-  if (!HasTwin(output) && !(stats.max_z <= output.max_z)) {
+  if (!UsesTwin(output) && !(stats.max_z <= output.max_z)) {
     Reject("wrong_value", set, storage, stats.max_index,
            fmt::format("an element of storage {} is {:.3g} scales off, wanted at most {:.3g}",
                        storage, stats.max_z, output.max_z));
@@ -384,7 +386,7 @@ std::vector<CompareRequest> Checker::Requests(int poison) const {
     request.candidate = memory_->storage(output.storage).pointer;
     request.reference = output.reference.storage.pointer;
     if (scaled_) request.conditioning = output.conditioning.storage.pointer;
-    if (HasTwin(output)) {
+    if (UsesTwin(output)) {
       request.twin = twin_->values(output.storage);
       request.conditioning = twin_->conditioning(output.storage);
     }

@@ -289,6 +289,22 @@ TEST_F(TwinTest, FaultsOfOneRowAndOfAllAreFound) {
             "wrong_value");
 }
 
+// The last data set needs no twin, and the rule is the twin's all the same: one element in
+// 1,500 that is 40 scales off changes no mean.
+TEST_F(TwinTest, ALastDataSetOfEqualBitsHidesNothing) {
+  runtime_.Register("baseline", Sum<float>(0, 1));
+  job_.data = {{DataFamily::kNormal, 0, false}, {DataFamily::kTies, 1, false}};
+  const auto off_by = [this](float scales) {
+    return Check(Sum<float>(0, 1, [=](int row, float sum) {
+      const bool is_ties = sum == std::round(sum * 4) / 4;
+      return row == 700 && !is_ties ? sum + scales * 0x1p-22F : sum;
+    }));
+  };
+  const CheckResult wrong = off_by(80);
+  EXPECT_EQ(wrong.reason, "wrong_value") << wrong.message;
+  EXPECT_EQ(off_by(0.5).reason, "ok");
+}
+
 TEST_F(TwinTest, WhereTheCompilersKernelIsFarFromTheTwinOneOfBothIsRight) {
   // The compiler's kernel takes the other branch in one row.
   runtime_.Register("baseline",
