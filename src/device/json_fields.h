@@ -129,8 +129,7 @@ class FieldReader {
 
  private:
   static bool IsUnsigned(const Json& value) {
-    return value.is_number_unsigned() ||
-           (value.is_number_integer() && value.get<int64_t>() >= 0);
+    return value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0);
   }
   Status Append(std::string_view key, const Json& item, std::vector<uint64_t>* out) {
     if (!IsUnsigned(item)) return BadItem(key);

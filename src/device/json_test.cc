@@ -106,9 +106,9 @@ RC_GTEST_PROP(Json, ResultsRoundTrip, ()) {
                     Any<bool>(),
                     Any<bool>(),
                     Many([] {
-                      return DataSetResult{AnyData(),   Any<bool>(),    Any<bool>(),
-                                           AnyDouble(), AnyDouble(),    AnyDouble(),
-                                           AnyDouble(), Any<int64_t>(), Any<int64_t>(),
+                      return DataSetResult{AnyData(),          Any<bool>(),    Any<bool>(),
+                                           AnyDouble(),        AnyDouble(),    AnyDouble(),
+                                           AnyDouble(),        Any<int64_t>(), Any<int64_t>(),
                                            Many(Any<uint64_t>)};
                     }),
                     Any<int>(),

@@ -179,8 +179,7 @@ Status Checker::AllocateConditioning() {
 
 bool Checker::HasTwin(const Output& output) const {
   // The twin of a float64 result is no more exact than the result.
-  return twin_ != nullptr && twin_->values(output.storage) != 0 &&
-         output.dtype != DType::kFloat64;
+  return twin_ != nullptr && twin_->values(output.storage) != 0 && output.dtype != DType::kFloat64;
 }
 
 Status Checker::Launch(bool candidate) {

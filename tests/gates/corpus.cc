@@ -30,7 +30,8 @@ const std::set<std::string> kOfGate2 = {"ok",
                                         "not_written",
                                         "not_deterministic",
                                         "crashed",
-                                        "hung"};
+                                        "hung",
+                                        "race"};
 
 /// The value of a comment line "# NAME: value" at the top of a file, or "".
 std::string HeaderOf(const std::string& text, const std::string& name) {

@@ -56,6 +56,13 @@ rules_corpus() {
 for tool in build/*/tests/rules/rules_tool; do
   [ ! -x "$tool" ] || run rules-corpus rules_corpus "${tool%/tests/rules/rules_tool}"
 done
+# How far the clock and the screening can be trusted: shorter than judge_trials does by itself.
+for tool in build/*/tests/gates/judge_trials; do
+  [ -x "$tool" ] || continue
+  for trial in "aa 100" "sensitivity 50" "screening 500"; do
+    run "trials-${trial% *}" "$tool" "${trial% *}" --runs "${trial#* }"
+  done
+done
 # The main job, one run an example, so that a slow or failing one shows by name; then
 # the packs that came out.
 rm -rf build/gpu-runs

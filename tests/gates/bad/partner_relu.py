@@ -1,5 +1,5 @@
 # Kernel: triton_poi_fused_convolution_relu_7
-# Expect: wrong_value | not_deterministic
+# Expect: race | wrong_value | not_deterministic
 # Why: 41, case 43: in place, and two programs update the same elements
 
 @triton.jit

@@ -1,5 +1,5 @@
 # Kernel: triton_red_fused__softmax_addmm_exp_gelu_prepare_softmax_online_sub_2
-# Expect: wrong_value | not_deterministic
+# Expect: race | wrong_value | not_deterministic
 # Why: 41, case 43: in place, and two programs update the same rows
 
 @triton.jit
