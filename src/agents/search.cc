@@ -18,6 +18,9 @@ namespace {
 
 /// A step of the descent must gain this much, else noise would lead it.
 constexpr double kStepGain = 0.003;
+/// A candidate may take so many times as long to compile as the compiler's kernel, for a
+/// machine that is slow or busy.
+constexpr int64_t kCompileFactor = 10;
 
 /// A candidate with all that is known of it. Kept in a deque: records are
 /// pointed at.
@@ -350,7 +353,8 @@ class Search {
       candidate->record.verdicts.push_back(Reject(Gate::kStatic, error->code, error->ToString()));
       return false;
     }
-    request->time_limit_ms = options_.compile_limit_ms;
+    request->time_limit_ms = static_cast<int>(std::max<int64_t>(
+        options_.compile_limit_ms, kCompileFactor * own_->compiled.compile_ms));
     requests->push_back(std::move(*request));
     return true;
   }

@@ -50,7 +50,8 @@ struct SearchOptions {
   size_t max_candidates = 400;  ///< compiled, of all steps
   int screen_rounds = 6, middle_rounds = 20, final_rounds = 60;
   size_t middle_count = 8, final_count = 3;
-  /// A text that takes the compiler longer is given up: it is unrolled beyond use.
+  /// A text that takes the compiler longer, and 10 times as long as the compiler's own
+  /// kernel, is given up: it is unrolled beyond use.
   int compile_limit_ms = 10000;
   double near_floor = 1.03;  ///< stop when the best is within this of the floor
   double min_gain = 0.01;    ///< of the kernel's time; less is kept

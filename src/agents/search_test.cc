@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <nlohmann/json.hpp>
 
 #include "agents/certify.h"
@@ -95,6 +96,25 @@ TEST_F(SearchTest, TakesTheSameDecisionsForTheSameTimes) {
   for (const CandidateRecord& record : log_.records)
     second.push_back(record.replacement.Id() + record.step + std::to_string(record.time_us));
   EXPECT_EQ(first, second);
+}
+
+TEST_F(SearchTest, CandidatesCompileAsLongAsTheCompilersKernelLetsExpect) {
+  const auto limits = [this] {
+    compiler_.requests.clear();
+    Run();
+    std::set<int> found;
+    for (const CompileRequest& request : compiler_.requests)
+      if (request.expected_hash.empty() && !request.is_ttir && request.source != kernel_.text)
+        found.insert(request.time_limit_ms);
+    return found;
+  };
+  EXPECT_EQ(limits(), std::set<int>{10000});
+  auto plain = compiler_.adjust;
+  compiler_.adjust = [plain](const CompileRequest& request, CompileOutput* output) {
+    plain(request, output);
+    output->compile_ms = 4000;  // a slow machine
+  };
+  EXPECT_EQ(limits(), std::set<int>{40000});
 }
 
 TEST_F(SearchTest, FindsACacheHint) {
