@@ -18,6 +18,10 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(kernelopt_flags INTERFACE -Wno-gnu-statement-expression)
 endif()
 target_include_directories(kernelopt_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+if(KERNELOPT_TESTS)
+  # Lets tests end a process at a chosen place (src/base/fail_point.h).
+  target_compile_definitions(kernelopt_flags INTERFACE KERNELOPT_FAIL_POINTS)
+endif()
 if(KERNELOPT_ASAN)
   target_compile_options(kernelopt_flags INTERFACE -fsanitize=address,undefined
                          -fno-sanitize-recover=undefined -fno-omit-frame-pointer)

@@ -8,8 +8,10 @@ processes alternate instead. Raw samples go back; statistics are the gate's.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
+import signal
 import time
 import traceback
 from multiprocessing.connection import Connection
@@ -19,6 +21,7 @@ from .framing import JobError
 
 _BURST_SECONDS = 0.08
 _START_SECONDS = 300
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 #: Pairs a measurement needs when whole processes alternate.
 _ALTERNATING_PAIRS = 6
 _REPLY_SECONDS = 120
@@ -114,7 +117,8 @@ class _Side:
         context = multiprocessing.get_context("fork")
         self._pipe, child = context.Pipe()
         self._process = context.Process(
-            target=_side_main, args=(child, self._pipe, model, variant, pack), daemon=True)
+            target=_side_main, args=(child, self._pipe, os.getpid(), model, variant, pack),
+            daemon=True)
         self._process.start()
         child.close()
 
@@ -158,8 +162,17 @@ class _Side:
         raise JobError(*value)
 
 
-def _side_main(pipe: Connection, parents_end: Connection, model: dict[str, str],
+def _end_with(parent: int) -> None:
+    """Ends this process with the one that forked it, also where it computes and reads no
+    pipe: it would hold the GPU and its memory while the next run measures."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _side_main(pipe: Connection, parents_end: Connection, parent: int, model: dict[str, str],
                variant: dict[str, Any], pack: str | None) -> None:
+    _end_with(parent)
     parents_end.close()
     try:
         _serve(pipe, model, variant, pack)
@@ -247,7 +260,8 @@ def noise(processes: int, progress: Callable[[str], None]) -> list[float]:
     for number in range(processes):
         progress(f"noise between processes, {number + 1} of {processes}")
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_noise_main, args=(sender,), daemon=True)
+        process = context.Process(target=_noise_main, args=(sender, os.getpid()),
+                                  daemon=True)
         process.start()
         sender.close()
         if receiver.poll(_REPLY_SECONDS):
@@ -265,7 +279,8 @@ def noise(processes: int, progress: Callable[[str], None]) -> list[float]:
     return samples
 
 
-def _noise_main(sender: Connection) -> None:
+def _noise_main(sender: Connection, parent: int) -> None:
+    _end_with(parent)
     try:
         import statistics
 

@@ -6,8 +6,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <vector>
+
+#include "base/fail_point.h"
 
 namespace kernelopt {
 
@@ -41,6 +46,21 @@ Error ReadError(int error_number, const std::string& path) {
   }
 }
 
+/// A TemporaryName of a process that is gone. One of this process's number is of an
+/// earlier process: in a container each run may have the same.
+bool IsLeftover(std::string_view name) {
+  constexpr std::string_view kEnding = ".tmp";
+  if (!name.ends_with(kEnding)) return false;
+  name.remove_suffix(kEnding.size());
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  const char* end = name.data() + name.size();
+  pid_t process = 0;
+  const auto [rest, error] = std::from_chars(name.data() + dot + 1, end, process);
+  if (error != std::errc() || rest != end || process <= 0) return false;
+  return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH);
+}
+
 }  // namespace
 
 Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
@@ -65,10 +85,29 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes) {
   return bytes;
 }
 
+std::string TemporaryName(const std::string& path) {
+  return fmt::format("{}.{}.tmp", path, getpid());
+}
+
+void RemoveLeftovers(const std::string& folder, std::string_view begin) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(begin) || !IsLeftover(name)) continue;
+    found.push_back(it->path());
+    it.disable_recursion_pending();
+  }
+  for (const fs::path& path : found) fs::remove_all(path, error);
+}
+
 Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
-  std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
+  const std::string temporary = TemporaryName(path);
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return std::unexpected(ErrnoError(errno, "not_writable", path, "write the file"));
+  FailPoint("file.open");
   int error_number = 0;
   while (!bytes.empty()) {
     ssize_t n = write(fd, bytes.data(), bytes.size());
@@ -79,9 +118,12 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
     }
     bytes.remove_prefix(static_cast<size_t>(n));
   }
+  FailPoint("file.write");
   if (error_number == 0 && fsync(fd) != 0) error_number = errno;
   if (close(fd) != 0 && error_number == 0) error_number = errno;
+  FailPoint("file.rename");
   if (error_number == 0 && rename(temporary.c_str(), path.c_str()) != 0) error_number = errno;
+  FailPoint("file.done");
   if (error_number != 0) {
     unlink(temporary.c_str());
     return std::unexpected(ErrnoError(error_number, "not_writable", path, "write the file"));

@@ -21,6 +21,14 @@ Result<std::string> ReadFile(const std::string& path, size_t max_bytes = kMaxFil
 /// Errors: kEnvironment "not_writable", "disk_full".
 Status WriteFileAtomic(const std::string& path, std::string_view bytes);
 
+/// What a file or folder is called while this process makes it: PATH.PID.tmp.
+std::string TemporaryName(const std::string& path);
+
+/// Removes, at any depth in `folder`, what processes that are gone were making
+/// (TemporaryName), where its name begins with `begin`. The caller holds the lock that
+/// such files are written under, and writes none meanwhile. What can't be removed stays.
+void RemoveLeftovers(const std::string& folder, std::string_view begin = "");
+
 /// Whether there is something that can be looked at. Never throws, as
 /// std::filesystem::exists(path) does for a circle of links.
 bool PathExists(const std::string& path);

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "testing/test_folder.h"
@@ -45,6 +48,33 @@ TEST(ReadFile, WhatNeverEndsIsRefused) {
     EXPECT_EQ(text.error().code, "too_large");
     EXPECT_EQ(text.error().kind, ErrorKind::kUsage);
   }
+}
+
+TEST(RemoveLeftovers, TakesWhatGoneProcessesWereMaking) {
+  TestFolder folder;
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  waitpid(gone, nullptr, 0);
+  const std::string dead = "." + std::to_string(gone) + ".tmp";
+  ASSERT_TRUE(MakeFolder(folder / ("deep/pack" + dead + "/kernels")));
+  ASSERT_TRUE(MakeFolder(folder / "deep/pack"));
+  const std::vector<std::string> stays = {
+      "report.html", "a.tmp", "b.12x.tmp", ".tmp", "c.-5.tmp", "d.0.tmp", "e.99999999999999999.tmp",
+      "live." + std::to_string(getppid()) + ".tmp", "deep/pack/f", "new" + dead + ".old"};
+  for (const std::string& name : stays) ASSERT_TRUE(WriteFileAtomic(folder / name, "x"));
+  const std::vector<std::string> goes = {"report.html" + dead, "deep/pack" + dead + "/kernels/k.py",
+                                         TemporaryName("earlier")};
+  for (const std::string& name : goes) ASSERT_TRUE(WriteFileAtomic(folder / name, "x"));
+  RemoveLeftovers(folder.path(), "report.htm.");
+  EXPECT_TRUE(PathExists(folder / goes[0]));
+  RemoveLeftovers(folder.path(), "report.html.");
+  EXPECT_FALSE(PathExists(folder / goes[0]));
+  EXPECT_TRUE(PathExists(folder / goes[1]));
+  RemoveLeftovers(folder.path());
+  for (const std::string& name : stays) EXPECT_TRUE(PathExists(folder / name)) << name;
+  for (const std::string& name : goes) EXPECT_FALSE(PathExists(folder / name)) << name;
+  EXPECT_FALSE(PathExists(folder / ("deep/pack" + dead)));
+  RemoveLeftovers(folder / "none");
 }
 
 TEST(PathExists, NeverThrows) {

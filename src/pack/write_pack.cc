@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -8,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/fail_point.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "pack/kernel_file.h"
@@ -49,8 +49,11 @@ Status CheckContents(const Pack& pack) {
 /// Puts `made` in the place of `folder`, which exists: in one step where the
 /// file system can exchange two names, else with a moment in which there is none.
 Status Exchange(const std::string& made, const std::string& folder) {
-  if (renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) return {};
-  const std::string aside = made + ".old";
+  if (renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) {
+    FailPoint("pack.done");
+    return {};
+  }
+  const std::string aside = TemporaryName(folder + ".old");
   if (rename(folder.c_str(), aside.c_str()) != 0 || rename(made.c_str(), folder.c_str()) != 0 ||
       rename(aside.c_str(), made.c_str()) != 0) {
     return std::unexpected(ErrnoError(errno, "not_writable", folder, "replace the pack"));
@@ -111,7 +114,7 @@ Status WritePack(const Pack& given, const std::string& folder_name, PackMode mod
     }
   }
 
-  const std::string made = fmt::format("{}.{}.tmp", folder, getpid());
+  const std::string made = TemporaryName(folder);
   const RemovedAtEnd removed{made};
   std::error_code ignored;
   fs::remove_all(made, ignored);
@@ -120,13 +123,16 @@ Status WritePack(const Pack& given, const std::string& folder_name, PackMode mod
   KOPT_CHECK_OK(MakeFolder(made + "/evidence"));
   for (const auto& [name, bytes] : contents) {
     KOPT_CHECK_OK(WriteFileAtomic(fmt::format("{}/{}", made, name), bytes));
+    FailPoint("pack.file");
   }
   KOPT_CHECK_OK(WriteFileAtomic(made + "/manifest.json", manifest));
   KOPT_CHECK_OK(WriteFileAtomic(made + "/manifest.sha256", Sha256Hex(manifest) + "\n"));
+  FailPoint("pack.rename");
   if (exists) return Exchange(made, folder);
   if (rename(made.c_str(), folder.c_str()) != 0) {
     return std::unexpected(ErrnoError(errno, "not_writable", folder, "write the pack"));
   }
+  FailPoint("pack.done");
   return {};
 }
 

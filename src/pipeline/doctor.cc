@@ -100,7 +100,10 @@ Status SaveMeasured(const std::string& cache, const MeasuredGpu& measured) {
   Json json = {{"driver", measured.driver},
                {"speeds", ToJson(measured.speeds)},
                {"noise_us", measured.noise_us}};
-  return WriteFileAtomic(Path(cache, measured.uuid), DumpJson(json) + "\n");
+  const std::string path = Path(cache, measured.uuid);
+  // Only this host has this GPU, and its lock is held.
+  RemoveLeftovers(cache + "/doctor", fs::path(path).filename().string() + ".");
+  return WriteFileAtomic(path, DumpJson(json) + "\n");
 }
 
 Result<MeasuredGpu> MeasureSpeeds(Environment& environment, const DeviceFacts& facts) {

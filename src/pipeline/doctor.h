@@ -21,6 +21,7 @@ struct MeasuredGpu {
 /// Empty when nothing was measured on this GPU with this driver, or when the
 /// file can't be read.
 std::optional<MeasuredGpu> LoadMeasured(const std::string& cache, const DeviceFacts& facts);
+/// Under the GPU's lock.
 Status SaveMeasured(const std::string& cache, const MeasuredGpu& measured);
 
 /// What was measured before, else the quick part now (bandwidths and launch

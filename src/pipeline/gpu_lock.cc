@@ -8,6 +8,7 @@
 #include <cctype>
 #include <cerrno>
 
+#include "base/fail_point.h"
 #include "base/file.h"
 
 namespace kernelopt {
@@ -63,6 +64,7 @@ Result<GpuLock> GpuLock::Take(const std::string& uuid, const std::string& cache,
     timespec pause{0, 100'000'000};
     nanosleep(&pause, nullptr);
   }
+  FailPoint("gpu_lock.taken");
   return lock;
 }
 

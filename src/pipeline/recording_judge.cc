@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/fail_point.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -63,6 +64,7 @@ Result<std::optional<Json>> RecordingJudge::Lookup(const MeasurementKey& key) {
 }
 
 Status RecordingJudge::Keep(const MeasurementKey& key, const Json& answer) {
+  FailPoint("judge.answer");
   MeasurementRecord record;
   record.key = key;
   record.kernel = kernel_;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/fail_point.h"
 #include "base/json.h"
 
 namespace kernelopt {
@@ -23,6 +24,7 @@ Result<StepResult> StepRunner::Run(const StepSpec& step) {
   KOPT_CHECK_OK(Record(step, "started", {}, 0, nullptr));
   Tell(step, RunEvent::Kind::kStepBegin, "", "", 0);
   double begin = environment_.clock.Seconds();
+  FailPoint("step.begin");
   auto made = step.run();
   if (made && step.verify) {
     if (Status verified = step.verify(*made); !verified) {
@@ -38,7 +40,9 @@ Result<StepResult> StepRunner::Run(const StepSpec& step) {
     (void)Record(step, interrupted ? "interrupted" : "failed", {}, elapsed_s, &made.error());
     return made;
   }
+  FailPoint("step.end");
   KOPT_CHECK_OK(Record(step, "done", *made, elapsed_s, nullptr));
+  FailPoint("step.done");
   Tell(step, RunEvent::Kind::kStepEnd, made->message, "done", elapsed_s);
   return made;
 }

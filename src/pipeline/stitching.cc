@@ -233,6 +233,7 @@ class GroupProof {
         {run_.options.model, run_.options.entry}, SpecOf(variant), draft,
         static_cast<int>(purposes.size()), kTimingPairs, kTimingBlocks, Say(what)));
     ModelTiming wanted;
+    Batch batch;  // one call, one transaction: a part of it would be measured again
     for (size_t i = 0; i < purposes.size(); ++i) {
       const ModelTiming& timing = timings[i];
       if (purposes[i] == purpose) wanted = timing;
@@ -246,8 +247,9 @@ class GroupProof {
       }
       record.gpu_uuid = run_.device.uuid;
       record.detail = DumpJson(TimingToJson(timing));
-      KOPT_CHECK_OK(environment_.store.RecordMeasurement(std::move(record)));
+      batch.measurements.push_back(std::move(record));
     }
+    KOPT_CHECK_OK(environment_.store.Record(std::move(batch)));
     return wanted;
   }
 

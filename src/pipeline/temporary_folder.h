@@ -1,4 +1,8 @@
-// A folder in $TMPDIR or /tmp that goes away with its owner.
+// A folder in $TMPDIR or /tmp that goes away with its owner: with the object, or,
+// where its process is killed, when the next folder of the same name is made.
+//
+// NAME-XXXXXX/.owner is locked (flock) as long as the owner lives. Only folders
+// with such a file that nobody holds are taken for leftovers.
 #pragma once
 
 #include <string>
@@ -19,8 +23,9 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
 
  private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  TemporaryFolder(std::string path, int owner) : path_(std::move(path)), owner_(owner) {}
   std::string path_;
+  int owner_;  ///< descriptor of .owner
 };
 
 }  // namespace kernelopt

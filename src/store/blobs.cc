@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/fail_point.h"
 #include "base/file.h"
 #include "base/hash.h"
 
@@ -24,8 +25,10 @@ std::string BlobPath(const std::string& folder, const std::string& name) {
 Result<std::string> WriteBlob(const std::string& folder, std::string_view bytes) {
   std::string name = Sha256Hex(bytes);
   if (auto present = ReadBlob(folder, name); present) return name;
+  FailPoint("blob.write");
   KOPT_CHECK_OK(MakeFolder(fmt::format("{}/{}", folder, name.substr(0, 2))));
   KOPT_CHECK_OK(WriteFileAtomic(BlobPath(folder, name), bytes));
+  FailPoint("blob.done");
   return name;
 }
 

@@ -3,10 +3,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 
+#include "base/fail_point.h"
+#include "base/file.h"
 #include "store/schema.h"
 #include "store/store.h"
 #include "testing/test_folder.h"
@@ -29,6 +37,17 @@ std::multiset<std::string> Rows(const std::string& folder) {
     }
   }
   return rows;
+}
+
+/// Contents by path below blobs/.
+std::map<std::string, std::string> BlobsOf(const std::string& folder) {
+  std::map<std::string, std::string> blobs;
+  const std::filesystem::path top = folder + "/blobs";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(top)) {
+    if (!entry.is_regular_file()) continue;
+    blobs[std::filesystem::relative(entry.path(), top)] = *ReadFile(entry.path());
+  }
+  return blobs;
 }
 
 /// A store with rows drawn from few values, so that two of them overlap.
@@ -138,6 +157,59 @@ TEST(MergeTest, KeepsTheRunsApart) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, "no_such_run");
 }
+
+#ifdef KERNELOPT_FAIL_POINTS
+// Killed at every boundary of a merge: no half-written blob, all rows or none, and the
+// merge done again gives what it would have given.
+TEST(MergeTest, SurvivesAKillAnywhere) {
+  TestFolder folder;
+  Fill(folder / "other", {0, 1, 2, 3, 9, 10, 11}, 1000);
+  for (const char* bytes : {"first", "second"}) {
+    ASSERT_TRUE((*Store::Open(folder / "other", StoreMode::kWrite))->WriteBlob(bytes));
+  }
+  std::map<std::string, int> passages;
+  {
+    Fill(folder / "whole", {3, 17}, 2000);
+    auto store = std::move(*Store::Open(folder / "whole", StoreMode::kWrite));
+    const auto before = FailPointPassages();
+    ASSERT_TRUE(store->Merge(folder / "other"));
+    passages = FailPointPassages();
+    for (const auto& [name, count] : before) passages[name] -= count;
+    std::erase_if(passages, [](const auto& point) { return point.second == 0; });
+  }
+  for (const char* name : {"blob.write", "blob.done", "file.rename", "store.merge"}) {
+    EXPECT_TRUE(passages.contains(name)) << name;
+  }
+  int run = 0;
+  for (const auto& [name, count] : passages) {
+    for (int passage = 1; passage <= count; ++passage) {
+      SCOPED_TRACE(fmt::format("{}:{}", name, passage));
+      const std::string into = folder / std::to_string(run++);
+      Fill(into, {3, 17}, 2000);
+      const auto before = Rows(into);
+      const pid_t child = fork();
+      if (child == 0) {
+        auto store = Store::Open(into, StoreMode::kWrite);
+        if (!store) _exit(1);
+        SetFailPoint(name, passage);
+        (void)(*store)->Merge(folder / "other");
+        _exit(2);
+      }
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+      EXPECT_EQ(Rows(into), before);
+      auto store = Store::Open(into, StoreMode::kWrite);
+      ASSERT_TRUE(store) << store.error().ToString();
+      ASSERT_TRUE((*store)->Merge(folder / "other"));
+      EXPECT_EQ(BlobsOf(into), BlobsOf(folder / "other")) << "whole, and nothing beside them";
+      std::multiset<std::string> rows = Rows(into);
+      EXPECT_TRUE(std::ranges::includes(rows, Rows(folder / "other")));
+      EXPECT_EQ(rows.size(), Rows(folder / "whole").size());
+    }
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace kernelopt

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/fail_point.h"
 #include "base/file.h"
 
 namespace kernelopt::store {
@@ -34,6 +35,7 @@ Result<RunLock> RunLock::Take(const std::string& folder) {
   if (lock.fd_ < 0) {
     return std::unexpected(ErrnoError(errno, "not_writable", path, "open the run's lock"));
   }
+  FailPoint("lock.open");
   while (flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) {
@@ -49,6 +51,7 @@ Result<RunLock> RunLock::Take(const std::string& folder) {
                             who.empty() ? "process unknown" : who),
                 folder);
   }
+  FailPoint("lock.taken");
   std::array<char, 128> host = {};
   gethostname(host.data(), host.size() - 1);
   const std::string text = fmt::format("process {} on {}\n", getpid(), host.data());
@@ -56,6 +59,7 @@ Result<RunLock> RunLock::Take(const std::string& folder) {
       pwrite(lock.fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     return std::unexpected(ErrnoError(errno, "not_writable", path, "write the run's lock"));
   }
+  FailPoint("lock.done");
   return lock;
 }
 

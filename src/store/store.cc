@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <random>
 
+#include "base/fail_point.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "store/blobs.h"
@@ -308,6 +309,7 @@ Status Store::Impl::Create() {
   const std::string id = RandomId();
   Insert("INSERT INTO self VALUES(?)", id);
   Insert("INSERT INTO runs VALUES(?,?,?)", id, host, now_us());
+  FailPoint("store.create");
   transaction.commit();
   return {};
 }
@@ -345,7 +347,10 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& folder, StoreMode 
                 folder);
   }
   if (mode == StoreMode::kCreate) KOPT_CHECK_OK(MakeFolder(folder));
-  if (mode != StoreMode::kRead) impl->lock = KOPT_TRY(store::RunLock::Take(folder));
+  if (mode != StoreMode::kRead) {
+    impl->lock = KOPT_TRY(store::RunLock::Take(folder));
+    RemoveLeftovers(folder);
+  }
   constexpr int kBusyMilliseconds = 5000;
   KOPT_CHECK_OK(Guard(impl->path, [&]() -> Status {
     if (mode == StoreMode::kRead) {
@@ -392,7 +397,9 @@ Status Store::Record(Batch batch) {
     for (const auto& row : batch.decisions) impl_->Put(row);
     for (const auto& row : batch.facts) impl_->Put(row);
     for (const auto& row : batch.steps) impl_->Put(row);
+    FailPoint("store.record");
     transaction.commit();
+    FailPoint("store.done");
     return {};
   });
 }
@@ -580,6 +587,7 @@ Result<MergeCounts> Store::Merge(const std::string& other_folder) {
       counts.rows += db.exec(fmt::format(
           "INSERT INTO main.{0} SELECT * FROM other.{0} WHERE true ON CONFLICT DO NOTHING", table));
     }
+    FailPoint("store.merge");
     transaction.commit();
     return counts;
   });

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -87,36 +88,36 @@ def call(args):
 )";
 }
 
-inline Json Tensor(int storage) {
+inline Json Tensor(int storage, int64_t elements) {
   return {{"tensor",
            {{"storage", storage},
             {"dtype", "fp32"},
-            {"size", {1048576}},
+            {"size", {elements}},
             {"stride", {1}},
             {"offset", 0}}}};
 }
 
-inline Json Launch(const std::string& name, int from, int to, double device_us) {
+inline Json Launch(const std::string& name, int from, int to, double device_us, int64_t elements) {
   return {{"kind", "launch"},
           {"name", name},
-          {"arguments", {Tensor(from), Tensor(to), {{"int", 1048576}}}},
-          {"grid", {1024, 1, 1}},
+          {"arguments", {Tensor(from, elements), Tensor(to, elements), {{"int", elements}}}},
+          {"grid", {elements / 1024, 1, 1}},
           {"config", {{"XBLOCK", 1024}, {"num_warps", 4}, {"num_stages", 1}}},
           {"binary_hash", ""},
           {"device_us", device_us}};
 }
 
-inline Json VariantJson(const VariantSpec& spec, const std::string& module) {
+inline Json VariantJson(const VariantSpec& spec, const std::string& module, int64_t elements) {
   Json events = Json::array();
   events.push_back({{"kind", "alloc"}, {"storage", 1}});
-  events.push_back(Launch("triton_poi_fused_relu_0", 0, 1, 40));
+  events.push_back(Launch("triton_poi_fused_relu_0", 0, 1, 40, elements));
   events.push_back({{"kind", "alloc"}, {"storage", 2}});
-  events.push_back(Launch("triton_poi_fused_neg_1", 1, 2, 30));
-  events.push_back({{"kind", "return"}, {"arguments", Json::array({Tensor(2)})}});
+  events.push_back(Launch("triton_poi_fused_neg_1", 1, 2, 30, elements));
+  events.push_back({{"kind", "return"}, {"arguments", Json::array({Tensor(2, elements)})}});
   Json storages = Json::array();
   for (int id : {0, 1, 2}) {
     storages.push_back(
-        {{"id", id}, {"bytes", 4 << 20}, {"kind", id == 0 ? "input" : "intermediate"}});
+        {{"id", id}, {"bytes", 4 * elements}, {"kind", id == 0 ? "input" : "intermediate"}});
   }
   return {
       {"mode", spec.mode},
@@ -132,18 +133,32 @@ inline Json VariantJson(const VariantSpec& spec, const std::string& module) {
 
 /// A model file with a capture, and fakes that answer about it.
 struct ModelBench {
-  ModelBench() {
+  ModelBench() { Prepare(); }
+  /// In a folder that stays, with tensors of so many elements (a multiple of 1024); the
+  /// store is for the caller to open.
+  ModelBench(const std::string& existing, int64_t elements) : bench_(existing), elements_(elements) {
+    module_text_ = Replaced(module_text_, "1048576", std::to_string(elements));
+    Prepare();
+  }
+
+  static void WriteInput(const std::string& path, const std::string& text) {
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    EXPECT_TRUE(file.good()) << path;
+  }
+
+  void Prepare() {
     model_ = bench_.folder / "model.py";
-    EXPECT_TRUE(WriteFileAtomic(model_, "class Model: pass\n"));
-    EXPECT_TRUE(WriteFileAtomic(bench_.folder / "k.ttir", kCopyTtir));
-    EXPECT_TRUE(WriteFileAtomic(bench_.folder / "k.ptx", ".visible .entry k() { ret; }\n"));
+    WriteInput(model_, "class Model: pass\n");
+    WriteInput(bench_.folder / "k.ttir", kCopyTtir);
+    WriteInput(bench_.folder / "k.ptx", ".visible .entry k() { ret; }\n");
     std::filesystem::create_directories(bench_.folder / "cubins");
     bench_.compiler.ttir_path = bench_.folder / "k.ttir";
     bench_.compiler.ptx_path = bench_.folder / "k.ptx";
     bench_.compiler.adjust = [this](const CompileRequest&, CompileOutput* output) {
       output->cubin_path = bench_.folder / ("cubins/" + output->binary_hash);
       if (!std::filesystem::exists(output->cubin_path)) {
-        EXPECT_TRUE(WriteFileAtomic(output->cubin_path, output->binary_hash));
+        WriteInput(output->cubin_path, output->binary_hash);
       }
     };
     bench_.judge.facts.driver = "13.0";
@@ -212,7 +227,7 @@ struct ModelBench {
                  {"modules", {module}},
                  {"variants", Json::array()}};
     for (const VariantSpec& variant : variants) {
-      Json item = VariantJson(variant, module);
+      Json item = VariantJson(variant, module, elements_);
       if (no_graph_) {
         item["graphs"] = Json::array();
         item["graph_breaks"] = 3;
@@ -290,6 +305,7 @@ struct ModelBench {
   }
 
   TestBench bench_;
+  int64_t elements_ = 1 << 20;
   std::string model_, torch_ = "2.11.0+cu130", module_text_ = ModuleText(), wrong_in_model_;
   bool no_graph_ = false;
   double model_gain_us_ = 5;

@@ -36,6 +36,8 @@ class EventList : public EventSink {
 
 struct TestBench {
   TestBench() { Reopen(); }
+  /// In a folder that stays; the store is for the caller to open.
+  explicit TestBench(const std::string& existing) : folder(existing) {}
 
   /// As a new process would: the store is closed and opened again.
   void Reopen() {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 namespace kernelopt {
 
@@ -19,7 +20,11 @@ class TestFolder {
     }
     path_ = pattern;
   }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
+  /// One that is there and stays, for what several processes do in turn.
+  explicit TestFolder(std::string existing) : path_(std::move(existing)), stays_(true) {}
+  ~TestFolder() {
+    if (!stays_) std::filesystem::remove_all(path_);
+  }
   TestFolder(const TestFolder&) = delete;
   TestFolder& operator=(const TestFolder&) = delete;
 
@@ -28,6 +33,7 @@ class TestFolder {
 
  private:
   std::string path_;
+  bool stays_ = false;
 };
 
 }  // namespace kernelopt

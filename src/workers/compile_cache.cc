@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -86,6 +88,20 @@ std::optional<Result<CompileOutput>> CompileCache::Find(const std::string& key) 
   const auto cubin = ReadFile(output->cubin_path);
   if (!cubin || Sha256Hex(*cubin) != *hash) return std::nullopt;
   return *output;
+}
+
+void CompileCache::RemoveAbandoned() const {
+  namespace fs = std::filesystem;
+  const auto newest = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  std::vector<fs::path> abandoned;
+  std::error_code error;
+  for (fs::directory_iterator it(folder_ + "/new", error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code unknown;
+    const auto changed = fs::last_write_time(it->path(), unknown);
+    if (!unknown && changed < newest) abandoned.push_back(it->path());
+  }
+  for (const fs::path& path : abandoned) RemoveWorkFolder(path);
 }
 
 Result<std::string> CompileCache::MakeWorkFolder(const CompileRequest& request) const {

@@ -32,6 +32,9 @@ class CompileCache {
   /// Where a work folder has the request's source.
   static std::string SourcePath(const std::string& work_folder, const CompileRequest& request);
 
+  /// Removes what killed processes left in new/: nobody makes an entry for an hour.
+  void RemoveAbandoned() const;
+
   /// A new folder in new/ with the request's source in it. Errors: kEnvironment.
   Result<std::string> MakeWorkFolder(const CompileRequest& request) const;
 

@@ -65,6 +65,7 @@ struct CompilePool::State {
           static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, kMostWorkers));
     }
     cache = CompileCache(options.cache_folder);
+    cache.RemoveAbandoned();
   }
 
   FramedChild& Worker(size_t index) {

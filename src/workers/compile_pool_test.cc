@@ -192,6 +192,19 @@ TEST_F(CompilePoolTest, DamagedEntryIsMadeAgain) {
   EXPECT_EQ(Jobs(), 3);
 }
 
+TEST_F(CompilePoolTest, WhatAKilledProcessWasMakingGoesAway) {
+  namespace fs = std::filesystem;
+  const std::string entries = Options().cache_folder + "/new";
+  for (const char* name : {"old", "young"}) {
+    ASSERT_TRUE(MakeFolder(entries + "/" + name));
+    ASSERT_TRUE(WriteFileAtomic(entries + "/" + name + "/source.py", "x"));
+  }
+  fs::last_write_time(entries + "/old", fs::file_time_type::clock::now() - std::chrono::hours(2));
+  CompilePool pool(Options());
+  EXPECT_FALSE(PathExists(entries + "/old"));
+  EXPECT_TRUE(PathExists(entries + "/young/source.py")) << "another process may be making it";
+}
+
 TEST_F(CompilePoolTest, BombCostsItsLimitAndNothingElse) {
   CompilePool pool(Options());
   CompileRequest bomb = Request("bomb");

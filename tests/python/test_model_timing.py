@@ -1,5 +1,9 @@
 """model_timing.py without a GPU: turns, ends, and sides that fail, hang or don't fit."""
 import os
+import pathlib
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -110,3 +114,47 @@ def test_out_of_memory_of_one_model_alone_is_said(monkeypatch):
     with pytest.raises(JobError) as caught:
         measure()
     assert caught.value.code == "out_of_memory"
+
+
+def is_running(process):
+    """Not a zombie: nobody may be there to wait for it."""
+    try:
+        state = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+@pytest.mark.parametrize("what", ["sides", "noise"])
+def test_nothing_outlives_the_worker(what):
+    """Busy processes, which read no pipe, end with the one that forked them."""
+    worker = subprocess.Popen([sys.executable, "-c", f"""
+import os, time
+from kernelopt import model_timing
+
+def busy(*arguments, **options):
+    os.write(1, f"{{os.getpid()}}\\n".encode())
+    time.sleep(300)
+
+model_timing._serve = busy
+if {what == "sides"}:
+    model_timing.time_model({{"file": "m.py"}}, {{}}, "pack", 1, 1, 1, lambda text: None)
+else:
+    class Slow:  # the first thing that noise asks of torch
+        randn = busy
+    import sys
+    sys.modules["torch"] = Slow
+    model_timing.noise(1, lambda text: None)
+"""], stdout=subprocess.PIPE, text=True)
+    started = [int(worker.stdout.readline()) for _ in range(2 if what == "sides" else 1)]
+    assert all(is_running(process) for process in started)
+    worker.send_signal(signal.SIGKILL)
+    worker.wait()
+    worker.stdout.close()
+    deadline = time.monotonic() + 10
+    while any(is_running(process) for process in started) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    outlived = [process for process in started if is_running(process)]
+    for process in outlived:
+        os.kill(process, signal.SIGKILL)
+    assert not outlived
