@@ -1,6 +1,8 @@
 // robust_run: the whole pipeline on a model of two kernels, in the current folder.
 //
-//   cd FOLDER && robust_run        # again after a kill: the run goes on
+//   cd FOLDER && robust_run GPU    # again after a kill: the run goes on
+//
+// Runs with one GPU's UUID wait for each other, as those of the product do.
 //
 // The judge's checks are the shadow device's, on TTIR of the configuration that is asked
 // for; its times are the recording below, the same for the same binary. The fastest
@@ -169,8 +171,9 @@ void Compile(const CompileRequest& request, CompileOutput* output) {
   }
 }
 
-Result<Json> RunHere() {
+Result<Json> RunHere(const std::string& gpu) {
   ModelBench bench(".", kElements);
+  bench.bench_.judge.facts.uuid = gpu;
   bench.bench_.compiler.adjust = [place = bench.bench_.compiler.adjust](
                                      const CompileRequest& request, CompileOutput* output) {
     place(request, output);
@@ -202,8 +205,12 @@ Result<Json> RunHere() {
 }  // namespace
 }  // namespace kernelopt
 
-int main() {
-  const auto result = kernelopt::RunHere();
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: robust_run GPU\n");
+    return 2;
+  }
+  const auto result = kernelopt::RunHere(argv[1]);
   if (!result) {
     fmt::print(stderr, "{}\n", result.error().ToString());
     return 1;

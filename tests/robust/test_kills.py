@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import pathlib
+import queue
 import random
 import shutil
 import signal
@@ -29,14 +30,20 @@ POINTS = {"file.open", "file.write", "file.rename", "file.done", "store.create",
           "lock.done", "gpu_lock.taken", "step.begin", "step.end", "step.done", "judge.answer"}
 
 
-def run(folder, fail_point=None, settings=None):
+#: One for each that runs at a time: runs on one GPU wait for each other.
+GPUS = queue.SimpleQueue()
+for number in range(os.cpu_count()):
+    GPUS.put(f"GPU-robust-{number}")
+
+
+def run(folder, gpu, fail_point=None, settings=None):
     """The result of a run in the folder, or None if it was killed."""
     environment = {k: v for k, v in os.environ.items() if k != "KERNELOPT_FAILPOINT"}
     environment.update(settings or {}, TMPDIR=str(folder / "tmp"))
     if fail_point:
         environment["KERNELOPT_FAILPOINT"] = "{}:{}".format(*fail_point)
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([built("robust/robust_run")], cwd=folder, env=environment,
+    done = subprocess.run([built("robust/robust_run"), gpu], cwd=folder, env=environment,
                           capture_output=True, text=True, timeout=100, check=False)
     if fail_point and done.returncode == -signal.SIGKILL:
         return None
@@ -125,14 +132,14 @@ def leftovers(folder):
 class Trial:
     """One run, killed and gone on with."""
 
-    def __init__(self, folder, reference):
-        self.folder, self.reference = folder, reference
+    def __init__(self, folder, gpu, reference):
+        self.folder, self.gpu, self.reference = folder, gpu, reference
         self.kills = []
 
     def step(self, fail_point=None, settings=None):
         """One process; no question is asked again whose answer was recorded."""
         before, known = asked(self.folder), recorded(self.folder) if self.kills else {}
-        result = run(self.folder, fail_point, settings)
+        result = run(self.folder, self.gpu, fail_point, settings)
         new = asked(self.folder)[len(before):]
         lost = {kind: len(set(line for line in before if line.startswith(kind))) - known[kind]
                 for kind in kinds(before)}
@@ -156,7 +163,7 @@ class Trial:
 
 class Reference:
     def __init__(self, folder):
-        self.result = run(folder)
+        self.result = run(folder, "GPU-robust-0")
         self.verdicts = verdicts(folder)
         self.asked = set(asked(folder))
         self.pack = content(folder / self.result["pack"])
@@ -210,12 +217,15 @@ def test_killed_and_gone_on_with(reference, place, request):
 
     def attempt(job):
         folder, first, second = job
-        trial = Trial(folder, reference)
-        assert trial.step(first) is None, (first, "was not passed")
-        result = trial.step(second)
-        if result is None:
-            result = trial.step()
-        trial.check_end(result)
+        trial = Trial(folder, GPUS.get(), reference)
+        try:
+            assert trial.step(first) is None, (first, "was not passed")
+            result = trial.step(second)
+            if result is None:
+                result = trial.step()
+            trial.check_end(result)
+        finally:
+            GPUS.put(trial.gpu)
         shutil.rmtree(folder)
         return trial.kills
 
@@ -239,7 +249,7 @@ def earlier(tmp_path_factory):
                                           ("step.end", 0.9)])
 def test_gone_on_with_an_hour_earlier(reference, place, earlier, point, share):
     """What was measured later still counts, and the run's own times only grow."""
-    trial = Trial(place / f"earlier-{point}", reference)
+    trial = Trial(place / f"earlier-{point}", "GPU-robust-0", reference)
     kill = point, int(reference.result["passages"][point] * share)
     assert trial.step(kill) is None
     steps = "SELECT rowid, at_us FROM steps ORDER BY rowid"
