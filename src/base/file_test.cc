@@ -58,9 +58,16 @@ TEST(RemoveLeftovers, TakesWhatGoneProcessesWereMaking) {
   const std::string dead = "." + std::to_string(gone) + ".tmp";
   ASSERT_TRUE(MakeFolder(folder / ("deep/pack" + dead + "/kernels")));
   ASSERT_TRUE(MakeFolder(folder / "deep/pack"));
-  const std::vector<std::string> stays = {
-      "report.html", "a.tmp", "b.12x.tmp", ".tmp", "c.-5.tmp", "d.0.tmp", "e.99999999999999999.tmp",
-      "live." + std::to_string(getppid()) + ".tmp", "deep/pack/f", "new" + dead + ".old"};
+  const std::vector<std::string> stays = {"report.html",
+                                          "a.tmp",
+                                          "b.12x.tmp",
+                                          ".tmp",
+                                          "c.-5.tmp",
+                                          "d.0.tmp",
+                                          "e.99999999999999999.tmp",
+                                          "live." + std::to_string(getppid()) + ".tmp",
+                                          "deep/pack/f",
+                                          "new" + dead + ".old"};
   for (const std::string& name : stays) ASSERT_TRUE(WriteFileAtomic(folder / name, "x"));
   const std::vector<std::string> goes = {"report.html" + dead, "deep/pack" + dead + "/kernels/k.py",
                                          TemporaryName("earlier")};

@@ -131,10 +131,12 @@ Result<StepResult> SearchKernels(Environment& environment, Run& run) {
       SearchOptions options = run.search;
       options.rule = RuleFor(run.options.policy);
       options.stop = [&] {
-        return !observer.status || (environment.cancelled && environment.cancelled()) ||
+        return !observer.status || !judge.kept() ||
+               (environment.cancelled && environment.cancelled()) ||
                environment.clock.Seconds() >= deadline;
       };
       outcome = SearchKernel(kernel.subject, tools, options, &observer);
+      KOPT_CHECK_OK(judge.kept());
       KOPT_CHECK_OK(observer.status);
       KOPT_CHECK_OK(environment.CheckCancelled());  // a stopped search says nothing
       // A search that ran out of time goes on when the run is resumed.
@@ -188,6 +190,7 @@ Result<StepResult> CertifyWinners(Environment& environment, Run& run) {
     } else {
       result.certificate =
           CertifyWinner(kernel.subject, *result.outcome.winner, tools, RuleFor(run.options.policy));
+      KOPT_CHECK_OK(judge.kept());
       KOPT_CHECK_OK(environment.CheckCancelled());  // a stopped certification says nothing
       verdict_key.gate = static_cast<int>(result.certificate.verdict.gate);
       KOPT_CHECK_OK(

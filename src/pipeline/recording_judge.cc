@@ -70,12 +70,13 @@ Status RecordingJudge::Keep(const MeasurementKey& key, const Json& answer) {
   record.kernel = kernel_;
   record.batch = key.subject;
   record.detail = DumpJson(answer);
-  return store_.RecordMeasurement(std::move(record));
+  return kept_ = store_.RecordMeasurement(std::move(record));
 }
 
 Result<CheckResult> RecordingJudge::Check(const CheckJob& job) {
   MeasurementKey key = KeyOf(NameJob(ToJson(job)), "check");
   if (auto known = KOPT_TRY(Lookup(key))) return CheckResultFromJson(*known);
+  KOPT_CHECK_OK(kept_);
   if (cancelled_ && cancelled_()) {
     return Fail(ErrorKind::kInterrupted, "interrupted", "stopped as asked");
   }
@@ -88,6 +89,7 @@ Result<TimeResult> RecordingJudge::Time(const TimeJob& job) {
   MeasurementKey key =
       KeyOf(NameJob(ToJson(job)), job.state == CacheState::kCold ? "cold" : "as_in_model");
   if (auto known = KOPT_TRY(Lookup(key))) return TimeResultFromJson(*known);
+  KOPT_CHECK_OK(kept_);
   if (cancelled_ && cancelled_()) {
     return Fail(ErrorKind::kInterrupted, "interrupted", "stopped as asked");
   }

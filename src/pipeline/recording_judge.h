@@ -4,7 +4,8 @@
 // So a run that was killed and goes on decides from the same samples, and
 // ends with the same verdicts and the same winner. A job is named by all of
 // its content: what the cubins' files hold, the site, the data, the rule, and
-// the GPU. Errors are not kept: nothing was learned.
+// the GPU. Errors are not kept: nothing was learned. Once an answer could not be
+// kept (a full disk), each job ends with that error, and so must the step.
 #pragma once
 
 #include <functional>
@@ -27,6 +28,8 @@ class RecordingJudge : public Judge {
   /// The kernel that the next jobs are about, for the record.
   void SetKernel(std::string key) { kernel_ = std::move(key); }
   int reused() const { return reused_; }
+  /// Why an answer could not be kept. What was decided since then is not to be recorded.
+  const Status& kept() const { return kept_; }
 
   Result<DeviceFacts> Facts() override { return judge_.Facts(); }
   Result<DeviceSpeeds> Speeds() override { return judge_.Speeds(); }
@@ -47,6 +50,7 @@ class RecordingJudge : public Judge {
   std::function<bool()> cancelled_;
   std::map<std::string, std::string> contents_;  ///< path -> SHA-256 of the file
   int reused_ = 0;
+  Status kept_;
 };
 
 }  // namespace kernelopt

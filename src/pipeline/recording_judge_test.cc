@@ -78,6 +78,23 @@ TEST_F(RecordingJudgeTest, ErrorsAreNotKept) {
   EXPECT_EQ(bench_.judge.checks.size(), 2u);
 }
 
+TEST_F(RecordingJudgeTest, AnAnswerThatCanNotBeKeptIsTheLast) {
+  auto reader = Store::Open(bench_.folder / "run", StoreMode::kRead);
+  ASSERT_TRUE(reader);
+  RecordingJudge judge(bench_.judge, **reader, "gpu", "v1", nullptr);
+  EXPECT_TRUE(judge.kept());
+  auto first = judge.Time(Job("a"));
+  ASSERT_FALSE(first);
+  ASSERT_FALSE(judge.kept());
+  CheckJob job;
+  job.data.resize(1);
+  auto second = judge.Check(job);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().ToString(), first.error().ToString());
+  EXPECT_EQ(bench_.judge.times.size(), 1u);
+  EXPECT_EQ(bench_.judge.checks.size(), 0u);
+}
+
 TEST_F(RecordingJudgeTest, CancelledOnlyForNewJobs) {
   ASSERT_TRUE(Make().Time(Job("a")));
   bench_.cancelled = true;

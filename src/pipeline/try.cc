@@ -217,6 +217,7 @@ class Trier {
                          environment_.cancelled);
     judge.SetKernel(trial_.key);
     Candidate* best = KOPT_TRY(ScreenAndTime(judge));
+    KOPT_CHECK_OK(judge.kept());
     if (best == nullptr) return {};
     KOPT_CHECK_OK(recorder_.Record(best->record));  // before what refers to it
 

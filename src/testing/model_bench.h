@@ -136,7 +136,8 @@ struct ModelBench {
   ModelBench() { Prepare(); }
   /// In a folder that stays, with tensors of so many elements (a multiple of 1024); the
   /// store is for the caller to open.
-  ModelBench(const std::string& existing, int64_t elements) : bench_(existing), elements_(elements) {
+  ModelBench(const std::string& existing, int64_t elements)
+      : bench_(existing), elements_(elements) {
     module_text_ = Replaced(module_text_, "1048576", std::to_string(elements));
     Prepare();
   }

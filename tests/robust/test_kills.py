@@ -21,7 +21,7 @@ import subprocess
 import tempfile
 
 import pytest
-from built import built
+from built import ROOT, built
 
 # Fail-points that this run has no use for have tests of their own: blobs and merging
 # (src/store), folders of commands that leave nothing (src/pipeline).
@@ -55,7 +55,7 @@ def rows(folder, query):
     """Of a copy, so that what the killed process left is not tidied up here."""
     copy = folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir()
+    copy.mkdir(parents=True)
     for path in (folder / "run").glob("store.db*"):
         shutil.copy(path, copy)
     try:
@@ -138,7 +138,7 @@ class Trial:
 
     def step(self, fail_point=None, settings=None):
         """One process; no question is asked again whose answer was recorded."""
-        before, known = asked(self.folder), recorded(self.folder) if self.kills else {}
+        before, known = asked(self.folder), recorded(self.folder)
         result = run(self.folder, self.gpu, fail_point, settings)
         new = asked(self.folder)[len(before):]
         lost = {kind: len(set(line for line in before if line.startswith(kind))) - known[kind]
@@ -236,13 +236,25 @@ def test_killed_and_gone_on_with(reference, place, request):
     assert set(counts) == POINTS
 
 
+def preloaded(folder, source):
+    """Settings that put the C file's functions before those of the system."""
+    library = folder / "preloaded.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+    return {"LD_PRELOAD": str(library)}
+
+
 @pytest.fixture(scope="module")
 def earlier(tmp_path_factory):
     """Settings under which it is an hour earlier."""
-    source = pathlib.Path(__file__).with_name("earlier.c")
-    library = tmp_path_factory.mktemp("earlier") / "earlier.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
-    return {"LD_PRELOAD": str(library)}
+    return preloaded(tmp_path_factory.mktemp("earlier"),
+                     pathlib.Path(__file__).with_name("earlier.c"))
+
+
+@pytest.fixture(scope="module")
+def full_disk(tmp_path_factory):
+    """Settings under which the run's folder takes no more than KOPT_DISK_BYTES."""
+    return {**preloaded(tmp_path_factory.mktemp("full_disk"), ROOT / "tests/cli/full_disk.c"),
+            "KOPT_DISK_PART": "/run/"}
 
 
 @pytest.mark.parametrize("point, share", [("judge.answer", 0.5), ("store.record", 0.9),
@@ -259,3 +271,22 @@ def test_gone_on_with_an_hour_earlier(reference, place, earlier, point, share):
     assert times == sorted(set(times)) and times[:len(first)] == first
     # A microsecond a row, while the clock is behind.
     assert times[-1] - times[len(first)] < 1000
+
+
+def test_gone_on_with_after_the_disk_was_full(reference, place, full_disk):
+    """Room for ever more of the run, up to the last file of the pack: what could not be kept is
+    no answer, and the run ends as it would have."""
+    short, enough = 0, 16_000_000
+    while enough - short > 500:
+        room = (short + enough) // 2
+        trial = Trial(place / f"room-{room}", "GPU-robust-0", reference)
+        try:
+            result = trial.step(settings={**full_disk, "KOPT_DISK_BYTES": str(room)})
+            enough = room
+        except AssertionError as failed:
+            assert "; free some space and run the same command again" in str(failed), failed
+            short = room
+            check_folder(trial.folder)
+            result = trial.step()
+        trial.check_end(result)
+    assert 1_000_000 < enough < 15_000_000
