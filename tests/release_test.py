@@ -100,6 +100,10 @@ def test_program_starts_on_ubuntu_24_04(program):
     assert "GLIBCXX" not in versions, "libstdc++ is not linked statically"
 
 
+def test_program_has_no_fail_points(program):
+    assert b"KERNELOPT_FAILPOINT" not in program.read_bytes()
+
+
 def test_installed_command_runs(bare, plain_environment):
     version = run(bare / "kernelopt", "--version", env=plain_environment).stdout
     installed = run(bare / "python", "-c", "import kernelopt; print(kernelopt.__version__)",

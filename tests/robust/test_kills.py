@@ -212,7 +212,7 @@ def test_killed_and_gone_on_with(reference, place, request):
     jobs = []
     for number, first in enumerate(wanted):
         second = draw.choice(sorted(passages.items()))
-        second = (second[0], draw.randint(1, second[1])) if draw.random() < 0.25 else None
+        second = (second[0], draw.randint(1, second[1])) if draw.random() < 0.1 else None
         jobs.append((place / str(number), first, second))
 
     def attempt(job):
