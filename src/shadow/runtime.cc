@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <set>
 
 #include "base/file.h"
 #include "device/data.h"
@@ -22,6 +21,9 @@ std::unexpected<Error> NoTime() {
   return Fail(ErrorKind::kEnvironment, "job_error",
               "the shadow device has no clock: timing needs a GPU");
 }
+
+/// Elements a storage that left_out() keeps.
+constexpr size_t kMostLeftOut = 8;
 
 /// Calls f(index) for the elements of a page that `written` names.
 template <typename F>
@@ -165,6 +167,7 @@ Status ShadowRuntime::Launch(const LaunchRequest& request) {
     given.int_value = value.int_value;
     given.float_value = value.float_value;
   }
+  last_arguments_ = request.arguments;
   last_report_ = KOPT_TRY(RunShadow(memory_, launch));
   last_finding_.reset();
   if (last_report_.findings.empty()) return {};
@@ -224,6 +227,18 @@ Status ShadowRuntime::AddConditioning(DevicePointer conditioning, DevicePointer 
   return {};
 }
 
+void ShadowRuntime::NoteLeftOut(DevicePointer candidate, int64_t index) {
+  for (size_t i = 0; i < last_arguments_.size(); ++i) {
+    const KernelValue& value = last_arguments_[i];
+    if (value.kind != ArgumentSpec::Kind::kStorage ||
+        ShadowMemory::Number(value.pointer) != ShadowMemory::Number(candidate))
+      continue;
+    std::set<int64_t>& of = left_out_[static_cast<int>(i)];
+    if (of.size() < kMostLeftOut) of.insert(index);
+    return;
+  }
+}
+
 Result<std::vector<KoptStats>> ShadowRuntime::Compare(std::span<const CompareRequest> requests) {
   std::vector<KoptStats> all;
   for (const CompareRequest& request : requests) {
@@ -246,10 +261,16 @@ Result<std::vector<KoptStats>> ShadowRuntime::Compare(std::span<const CompareReq
       };
       std::array<uint64_t, kShadowPageElements / 64> written = of(reference);
       const auto other = of(candidate);
+      auto left_out = other;
       for (size_t word = 0; word < written.size(); ++word) {
         wanted_ += __builtin_popcountll(written[word]);
+        left_out[word] = sampled_ ? written[word] & ~other[word] : 0;
         written[word] = sampled_ ? written[word] & other[word] : written[word] | other[word];
       }
+      ForWritten(number, left_out, [&](int64_t index) {
+        if (candidate->Element(index) != reference->Element(index))
+          NoteLeftOut(request.candidate, index);
+      });
       ForWritten(number, written, [&](int64_t index) {
         if (index >= request.count) return;
         ++compared_;

@@ -12,6 +12,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "device/kernel_runtime.h"
@@ -33,9 +34,14 @@ class ShadowRuntime : public KernelRuntime {
   /// The argument of that launch whose storage it is about; -1 for none.
   int last_argument() const { return last_argument_; }
   const ShadowReport& last_report() const { return last_report_; }
+  /// The storage that an address belongs to; null for none.
+  const ShadowStorage* StorageAt(DevicePointer pointer) { return memory_.Find(pointer); }
   /// Elements that comparisons looked at, and that their references had written.
   int64_t compared() const { return compared_; }
   int64_t wanted() const { return wanted_; }
+  /// Where samples were compared: elements, a few of each storage, that the reference had
+  /// written and the candidate's programs left as they were, by the launches' argument.
+  const std::map<int, std::set<int64_t>>& left_out() const { return left_out_; }
 
   Result<DeviceFacts> Facts() override;
   Result<int64_t> FreeMemory() override;
@@ -71,6 +77,8 @@ class ShadowRuntime : public KernelRuntime {
     std::vector<ShadowInstance> instances;
     bool sampled = false;
   };
+  /// Notes elements that the candidate left out of what the reference wrote.
+  void NoteLeftOut(DevicePointer candidate, int64_t index);
   /// The storage that begins at `pointer`.
   Result<ShadowStorage*> Whole(DevicePointer pointer);
 
@@ -85,6 +93,8 @@ class ShadowRuntime : public KernelRuntime {
   int last_argument_ = -1;
   ShadowReport last_report_;
   int64_t compared_ = 0, wanted_ = 0;
+  std::vector<KernelValue> last_arguments_;
+  std::map<int, std::set<int64_t>> left_out_;
 };
 
 }  // namespace kernelopt

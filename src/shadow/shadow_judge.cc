@@ -6,6 +6,7 @@
 
 #include "device/runner.h"
 #include "device/site_memory.h"
+#include "shadow/missing_writes.h"
 #include "shadow/runtime.h"
 
 namespace kernelopt {
@@ -52,6 +53,27 @@ void Expand(const ShadowInstance& cell, const std::array<int64_t, 3>& ratio,
                                    static_cast<int32_t>(cell[2] * ratio[2] + z)};
         if (at[0] < grid[0] && at[1] < grid[1] && at[2] < grid[2]) to->push_back(at);
       }
+}
+
+/// The verdict on elements that a sample left out: rejected where no program of the whole
+/// grid writes them.
+Result<CheckResult> CheckLeftOut(const CheckJob& job, const ShadowRuntime& runtime,
+                                 const std::vector<ShadowInstance>& ran, CheckResult result) {
+  for (const auto& [argument, elements] : runtime.left_out()) {
+    const int storage = job.site.arguments[static_cast<size_t>(argument)].storage;
+    const std::vector<int64_t> never = KOPT_TRY(
+        NeverWritten(job.candidate, job.site, storage, {elements.begin(), elements.end()}, ran));
+    if (never.empty()) continue;
+    result.reason = "not_written";
+    result.message = fmt::format(
+        "no program of the candidate writes element {} of storage {}, which the compiler's kernel "
+        "writes",
+        never.front(), storage);
+    result.worst_storage = storage;
+    result.worst_index = never.front();
+    break;
+  }
+  return result;
 }
 
 int64_t CountOf(const std::array<int64_t, 3>& grid) {
@@ -114,6 +136,7 @@ Result<CheckResult> ShadowJudge::Check(const CheckJob& job) {
   runtime.SetDeadline(job.time_limit_ms / 1000.0);
   runtime.SetMostWork(options_.most_work);
   last_.instances = baseline_count;
+  std::vector<ShadowInstance> ran;  // of the candidate, where it is sampled
   if (!fits) {
     const int64_t cells = std::max<int64_t>(1, std::min(baseline_count, candidate_count));
     // Work of a cell: the whole, spread over the cells.
@@ -136,6 +159,7 @@ Result<CheckResult> ShadowJudge::Check(const CheckJob& job) {
       runtime.SetInstances(job.baseline.ttir_path, job.baseline.grid, plan->baseline);
       if (job.twin) runtime.SetInstances(job.twin->ttir_path, job.twin->grid, plan->baseline);
       runtime.SetInstances(job.candidate.ttir_path, job.candidate.grid, plan->candidate);
+      ran = plan->candidate;
     }
   }
   CheckJob once = job;
@@ -143,6 +167,8 @@ Result<CheckResult> ShadowJudge::Check(const CheckJob& job) {
   auto result = RunCheck(runtime, once);
   last_.compared = runtime.compared();
   last_.wanted = runtime.wanted();
+  if (result && result->ok() && !ran.empty())
+    return CheckLeftOut(job, runtime, ran, std::move(*result));
   if (result) return result;
   if (result.error().code != "shadow_finding") return result;
   last_.finding = runtime.last_finding();

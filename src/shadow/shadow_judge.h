@@ -9,8 +9,10 @@
 // run of both kernels, as far as `work` allows: first, last, edges, others at random;
 // where the grids are not multiples of each other axis by axis by powers of two, both
 // must run whole or the job is "out_of_memory" (not verifiable here). A sample shows
-// wrong values and what the program may not do; it can't show elements that the
-// candidate leaves out or writes beside, and it only rejects.
+// wrong values and what the program may not do. Elements that the candidate's sample left
+// out of what the compiler's wrote count as not written where the range analysis proves
+// that no other program writes them (missing_writes.h); what is written beside them does
+// not show. It only rejects.
 //
 // What the evaluator finds in the candidate becomes the result's reason: wrote_outside,
 // read_outside, read_unwritten, race, assertion, endless (waiting for each other as

@@ -150,6 +150,31 @@ TEST_F(ShadowJudgeTest, SamplesWhatIsTooLarge) {
   EXPECT_EQ(refused.error().code, "out_of_memory");
 }
 
+TEST_F(ShadowJudgeTest, ProvesThatASampleLeftElementsOut) {
+  const int64_t elements = int64_t{1} << 30, grid = elements / 256;
+  const Program good = Kernel(Doubles(1024), elements / 1024);
+  const ShadowJudgeOptions small{.work = 500'000};
+  // Every program but the first writes nothing.
+  const CheckResult result =
+      Check(Job(elements, good, Kernel(Doubles(256, "arith.addf %v, %v", "%c"), grid)), small);
+  EXPECT_EQ(result.reason, "not_written") << result.message;
+  EXPECT_EQ(result.worst_storage, 1);
+  EXPECT_GE(result.worst_index, 256);
+  EXPECT_LT(last_.share, 0.01);
+  // The same elements in another order: programs that did not run write them.
+  std::string backwards = Doubles(256);
+  const std::string start = "%s = arith.muli %p, %c : i32";
+  backwards.replace(backwards.find(start), start.size(),
+                    fmt::format("%g = arith.constant {} : i32\n    %r = arith.subi %g, %p : i32\n"
+                                "    %s = arith.muli %r, %c : i32",
+                                grid - 1));
+  ShadowJudgeOptions other = small;
+  other.seed = 5;  // the random instances are no mirror image of each other
+  const CheckResult mirrored = Check(Job(elements, good, Kernel(backwards, grid)), other);
+  EXPECT_TRUE(mirrored.ok()) << mirrored.message;
+  EXPECT_LT(last_.compared, last_.wanted);
+}
+
 TEST_F(ShadowJudgeTest, BlamesTheCompilersKernelForItsFaults) {
   ShadowJudge judge;
   auto result = judge.Check(

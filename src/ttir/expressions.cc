@@ -181,7 +181,11 @@ Form Expressions::Make(ValueId id, const Axes& axes, int depth) {
 }
 
 Linear Expressions::Program(int axis) {
-  return Free(AtomKind::kProgram, std::to_string(axis), facts_.grid[static_cast<size_t>(axis)]);
+  const auto at = static_cast<size_t>(axis);
+  if (!facts_.programs) return Free(AtomKind::kProgram, std::to_string(axis), facts_.grid[at]);
+  Linear id = Free(AtomKind::kProgram, std::to_string(axis), facts_.programs->count[at]);
+  id.constant += facts_.programs->first[at];
+  return id;
 }
 
 Linear Expressions::Lane(int axis, int64_t count) {

@@ -22,12 +22,20 @@
 
 namespace kernelopt {
 
+/// Programs of a grid: `count` from `first` on, along each axis.
+struct ProgramBox {
+  std::array<int64_t, 3> first = {0, 0, 0};
+  std::array<int64_t, 3> count = {1, 1, 1};
+};
+
 struct LaunchFacts {
   std::array<int64_t, 3> grid = {1, 1, 1};
   /// One entry a parameter: an integer argument's value, where it is known.
   std::vector<std::optional<int64_t>> scalars;
   /// One entry a parameter: elements behind the pointer that is passed.
   std::vector<std::optional<int64_t>> elements;
+  /// The programs of the grid that are asked about; nothing: all.
+  std::optional<ProgramBox> programs{};
 };
 
 enum class Bounds {

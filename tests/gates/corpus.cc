@@ -105,7 +105,8 @@ Result<std::unique_ptr<CompilePool>> MakeCompiler(int workers) {
 
 Status Corpus::Open(const std::string& folder) {
   extraction_ = KOPT_TRY(Extract(folder + "/capture", compiler_, [](size_t, size_t) {}));
-  device_ = judge_ == nullptr ? DeviceOfRecord(extraction_.capture) : KOPT_TRY(judge_->Facts());
+  if (judge_ != nullptr) device_ = KOPT_TRY(judge_->Facts());
+  if (device_.compute_capability == 0) device_ = DeviceOfRecord(extraction_.capture);
   return {};
 }
 
@@ -173,19 +174,27 @@ Status Corpus::Static(std::vector<Item>* items, bool all) {
   return {};
 }
 
+TwinMaker& Corpus::TwinsOf(const Item& item) {
+  auto& twins = twins_[item.kernel];
+  if (twins == nullptr) {
+    const KernelPair pair = PairOf(item);
+    twins = std::make_unique<TwinMaker>(*pair.kernel, item.subject->sites.front().compiler_config,
+                                        *pair.baseline, device_.compute_capability, twin_compiler_);
+  }
+  return *twins;
+}
+
+Verdict Corpus::Screen(const Item& item, const KernelRule& rule) {
+  return ScreenKernel(*judge_, PairOf(item), TwinsOf(item), item.subject->sites, rule);
+}
+
 Verdict Corpus::Gate2(const Item& item, const std::set<std::string>& without) {
-  const KernelPair pair = PairOf(item);
   KernelRule rule;
   rule.time_limit_ms = kRunLimitMs;
   rule.without = without;
-  auto& twins = twins_[item.kernel];
-  if (twins == nullptr) {
-    twins = std::make_unique<TwinMaker>(*pair.kernel, pair.baseline_config, *pair.baseline,
-                                        device_.compute_capability, twin_compiler_);
-  }
-  Verdict verdict = ScreenKernel(*judge_, pair, *twins, item.subject->sites, rule);
+  Verdict verdict = Screen(item, rule);
   if (!verdict.accepted) return verdict;
-  return CertifyKernel(*judge_, pair, *twins, item.subject->sites, rule);
+  return CertifyKernel(*judge_, PairOf(item), TwinsOf(item), item.subject->sites, rule);
 }
 
 }  // namespace kernelopt

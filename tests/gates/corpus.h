@@ -47,8 +47,8 @@ Result<std::unique_ptr<CompilePool>> MakeCompiler(int workers = 0);
 /// The kernels of one recording, and their candidates.
 class Corpus {
  public:
-  /// `judge` may be null: then the device is the recorded one. `twin_compiler`: for the
-  /// twins, while `compiler` may be at work in another thread.
+  /// `judge` may be null or a ShadowJudge: then the device is the recorded one.
+  /// `twin_compiler`: for the twins, while `compiler` may be at work in another thread.
   Corpus(Compiler& compiler, Compiler& twin_compiler, Judge* judge)
       : compiler_(compiler), twin_compiler_(twin_compiler), judge_(judge) {}
 
@@ -61,12 +61,15 @@ class Corpus {
 
   /// Gate 2: screening, then certification in full.
   Verdict Gate2(const Item& item, const std::set<std::string>& without = {});
+  /// Screening alone.
+  Verdict Screen(const Item& item, const KernelRule& rule);
 
   const CompileOutput& Baseline(const Item& item) const { return baselines_.at(item.kernel); }
 
  private:
   Status Place(Item* item);
   KernelPair PairOf(const Item& item) const;
+  TwinMaker& TwinsOf(const Item& item);
 
   Compiler& compiler_;
   Compiler& twin_compiler_;

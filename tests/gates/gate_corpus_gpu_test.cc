@@ -2,13 +2,15 @@
 // against the verdict that it was written for. Prints a table; exit code 0 when all
 // verdicts are as expected, 3 where there is no GPU.
 //
-//   gate_corpus_gpu_test [--static] [--only TEXT] [--necessity [--seconds S]] [FOLDER]
+//   gate_corpus_gpu_test [--static | --shadow] [--only TEXT] [--necessity [--seconds S]] [FOLDER]
 //   gate_corpus_gpu_test --mutants FOLDER --results FILE [--static] [--limit N]
 //                        [--shard I/N] [--seconds S]
 //
 // --static --necessity prints both tables; what nothing needs is no failure.
 // --static: gate 1 and the compile workers alone, which need no GPU; a candidate
-// that gate 2 must judge has to pass them. --only: files whose names hold TEXT.
+// that gate 2 must judge has to pass them. --shadow: and gate 2 on the shadow device, of
+// which bad ones that it does not see are listed, and a good one that its screening rejects
+// is a failure. --only: files whose names hold TEXT.
 // FOLDER: by default tests/gates in the current folder. --necessity: what each check is
 // needed for, instead (necessity.h). --mutants: what mutants.py made (judge_mutants.h).
 // The Python is found as by `kernelopt`, from $KERNELOPT_PYTHON on.
@@ -24,13 +26,14 @@
 #include "judge/server.h"
 #include "judge_mutants.h"
 #include "necessity.h"
+#include "shadow/shadow_judge.h"
 
 namespace kernelopt {
 namespace {
 
 struct Options {
   std::string folder = "tests/gates", only;
-  bool only_static = false, necessity = false;
+  bool only_static = false, shadow = false, necessity = false;
   double seconds = 1e9;
   MutantOptions mutants;
 };
@@ -61,16 +64,48 @@ int Print(const Corpus& corpus, const std::vector<Item>& items, bool only_static
   return wrong;
 }
 
+/// Gate 2 on the shadow device, of what gate 1 lets through: screening, and certification's
+/// data for the bad ones that pass it. Gives the number of good ones that were rejected.
+int JudgeOnShadow(Corpus& corpus, const ShadowJudge& judge, std::vector<Item>& items) {
+  int bad = 0, later = 0, unseen = 0, good = 0, rejected = 0, sampled = 0;
+  for (Item& item : items) {
+    if (!item.verdict.accepted) continue;
+    const bool is_good = item.expected.front() == "ok";
+    item.verdict = corpus.Screen(item, {});
+    sampled += judge.last().share < 1;
+    (is_good ? good : bad) += 1;
+    std::string_view state = "ok";
+    if (is_good && !item.verdict.accepted) {
+      state = "REJECTED";
+      ++rejected;
+    } else if (!is_good && item.verdict.accepted) {
+      item.verdict = corpus.Gate2(item);
+      state = item.verdict.accepted ? "UNSEEN" : "later";
+      (item.verdict.accepted ? unseen : later) += 1;
+    }
+    fmt::print("{:<8} {:<34} {:<18} {:>3.0f} %  {}\n", state, item.file,
+               item.verdict.accepted ? "ok" : item.verdict.reason, 100 * judge.last().share,
+               item.verdict.message.substr(0, 160));
+  }
+  fmt::print(
+      "{} of {} bad unseen, {} seen with certification's data alone, {} of {} good rejected, {} "
+      "sampled\n",
+      unseen, bad, later, rejected, good, sampled);
+  return rejected;
+}
+
 Result<int> RunAll(const Options& options) {
   if (!options.mutants.folder.empty()) {
     KOPT_CHECK_OK(JudgeMutants(options.mutants));
     return 0;
   }
   auto compiler = KOPT_TRY(MakeCompiler());
-  std::unique_ptr<JudgeClient> judge;
-  if (!options.only_static) judge = std::make_unique<JudgeClient>(JudgeClientOptions{});
+  std::unique_ptr<Judge> judge;
+  ShadowJudge shadow;
+  if (!options.only_static && !options.shadow)
+    judge = std::make_unique<JudgeClient>(JudgeClientOptions{});
   std::vector<Item> items = KOPT_TRY(ReadItems(options.folder, options.only));
-  Corpus corpus(*compiler, *compiler, judge.get());
+  Corpus corpus(*compiler, *compiler, options.shadow ? &shadow : judge.get());
   KOPT_CHECK_OK(corpus.Open(options.folder));
   const bool all = options.necessity && options.only_static;
   KOPT_CHECK_OK(corpus.Static(&items, all));
@@ -79,6 +114,7 @@ Result<int> RunAll(const Options& options) {
     PrintStaticNecessity(items);
     return wrong;
   }
+  if (options.shadow) return JudgeOnShadow(corpus, shadow, items);
   if (options.necessity) return PrintNecessity(corpus, items, options.seconds);
   for (Item& item : items) {
     if (judge == nullptr || !item.verdict.accepted) continue;
@@ -96,6 +132,8 @@ bool Parse(int argc, char** argv, Options* options) {
     const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
     if (argument == "--static") {
       options->only_static = options->mutants.only_static = true;
+    } else if (argument == "--shadow") {
+      options->shadow = true;
     } else if (argument == "--necessity") {
       options->necessity = true;
     } else if (argument == "--only") {

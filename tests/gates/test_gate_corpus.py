@@ -1,7 +1,7 @@
 """Every candidate of bad/ and good/ through gate 1 and the compile workers; no GPU.
 
 What is gate 1's to refuse must get its code; everything else, and each good one, must
-compile and pass. Gate 2 is gate_corpus_gpu_test on a GPU.
+compile and pass. Then gate 2 on the shadow device; on a GPU it is gate_corpus_gpu_test.
 """
 import os
 import pathlib
@@ -53,3 +53,15 @@ def test_gate_1_and_the_compiler():
     assert unneeded == {"syntax_error", "unsupported_launch"}
     alone = {line.split()[0] for line in done.stdout.splitlines() if "accepted without it" in line}
     assert {"reads_output", "out_of_bounds", "unknown_attribute", "narrower_rounding"} <= alone
+
+
+def test_gate_2_on_the_shadow_device():
+    pytest.importorskip("triton")
+    done = subprocess.run([PROGRAM, "--shadow", HERE], capture_output=True, text=True, timeout=900,
+                          env={**os.environ, "KERNELOPT_PYTHON": sys.executable})
+    assert done.returncode == 0, done.stdout + done.stderr
+    # No data of the screening tells these from the compiler's kernel.
+    later = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("later")}
+    assert later == {"bad/cancels_norm", "bad/overflow_softmax", "bad/small_to_zero_softmax",
+                     "bad/wrong_pad_max", "bad/wrong_start_max"}
+    assert "0 of 60 bad unseen" in done.stdout and " 0 of 44 good rejected" in done.stdout

@@ -45,6 +45,8 @@ run() {
   table+=("$(printf '%-28s %5d s  %s' "$name" $((SECONDS - start)) "$state")")
 }
 
+# What shadow_gpu_test compares.
+run shadow-jobs "$python" tests/shadow/gpu_jobs.py build/shadow-jobs
 while read -r program; do
   run "$(basename "$program")" "$program"
 done < <(find build -name '*_gpu_test' -type f -perm -u+x)
