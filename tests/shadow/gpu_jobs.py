@@ -89,14 +89,9 @@ def drawn(folder, seed, count):
             return
 
 
-def main():
-    out = pathlib.Path(sys.argv[1])
+def write(asked, out):
+    """jobs.json and its files in the folder `out`; the jobs."""
     out.mkdir(parents=True, exist_ok=True)
-    asked = []
-    if len(sys.argv) > 2:
-        asked += drawn(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
-    for folder in sorted((ROOT / "examples/recordings").iterdir()):
-        asked += recorded(folder)
     jobs = []
     for number, (name, source, config, launch) in enumerate(asked):
         path = str(out / f"{number:05d}")
@@ -108,6 +103,16 @@ def main():
         pathlib.Path(path + ".ttir").write_text(described.ttir)
         jobs.append({"name": name, "files": f"{number:05d}", "record": described.record} | launch)
     (out / "jobs.json").write_text(json.dumps(jobs))
+    return jobs
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    asked = [launch for folder in sorted((ROOT / "examples/recordings").iterdir())
+             for launch in recorded(folder)]
+    if len(sys.argv) > 2:
+        asked += drawn(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    jobs = write(asked, out)
     size = sum(path.stat().st_size for path in out.iterdir())
     print(f"{len(jobs)} jobs, {size / 1e6:.1f} MB in {out}")
 

@@ -23,10 +23,10 @@
 #include "device/error_rule.h"
 #include "device/site_memory.h"
 #include "device/twin_reference.h"
+#include "jobs.h"
 #include "judge/cuda_runtime.h"
 #include "shadow/runtime.h"
 #include "ttir/promote.h"
-#include "ttir/roles.h"
 
 namespace kernelopt {
 namespace {
@@ -35,10 +35,7 @@ namespace {
 constexpr int64_t kWork = 4'000'000;
 constexpr DataSet kData[] = {{DataFamily::kNormal, 0, false}, {DataFamily::kUniform, 1, true}};
 
-struct GpuJob {
-  std::string name;
-  Site site;
-  Program program;
+struct GpuJob : ShadowJob {
   std::optional<Program> twin;
   bool exact = false;  ///< no operation whose last bits are the hardware's
 };
@@ -50,67 +47,12 @@ struct Comparison {
   double max_z = 0, own_max_z = 0;
 };
 
-Result<StorageSpec> StorageOf(const Json& json) {
-  StorageSpec spec;
-  spec.bytes = json.at("bytes").get<int64_t>();
-  spec.dtype = KOPT_TRY(DTypeFromTriton(json.at("dtype").get<std::string>()));
-  spec.role = StorageRole::kPoison;  // until something is loaded
-  spec.int_low = json.value("int_low", int64_t{0});
-  spec.int_high = json.value("int_high", int64_t{0});
-  spec.has_envelope = json.contains("float_low");
-  spec.float_low = json.value("float_low", 0.0);
-  spec.float_high = json.value("float_high", 0.0);
-  return spec;
-}
-
 Result<GpuJob> ReadJob(const Json& json, const std::string& folder) {
-  GpuJob job;
-  job.name = job.site.name = json.at("name").get<std::string>();
-  const std::string path = folder + "/" + json.at("files").get<std::string>();
-  job.program.cubin_path = path + ".cubin";
-  job.program.ttir_path = path + ".ttir";
-  job.program.record = KOPT_TRY(LaunchRecordFromJson(json.at("record")));
-  job.program.grid = json.at("grid").get<std::array<int64_t, 3>>();
-  for (const Json& each : json.at("storages"))
-    job.site.storages.push_back(KOPT_TRY(StorageOf(each)));
-  for (const Json& each : json.at("arguments")) {
-    ArgumentSpec& argument = job.site.arguments.emplace_back();
-    argument.kind = each.contains("storage") ? ArgumentSpec::Kind::kStorage
-                    : each.contains("float") ? ArgumentSpec::Kind::kFloat
-                                             : ArgumentSpec::Kind::kInt;
-    argument.storage = each.value("storage", -1);
-    argument.byte_offset = each.value("offset", int64_t{0});
-    argument.int_value = each.value("int", int64_t{0});
-    argument.float_value = each.value("float", 0.0);
-  }
-  const TtirModule module =
-      KOPT_TRY(ReadTtir(KOPT_TRY(ReadFile(job.program.ttir_path)), job.program.ttir_path));
-  job.exact = KOPT_TRY(CompileShadowProgram(module)).unspecified == 0;
-  // Roles, joined over the slots of a storage; parameters are the arguments in order.
-  const std::vector<PointerUse> uses = KOPT_TRY(PointerUses(module));
-  std::vector<int> storage_of;
-  for (const LaunchParameter& parameter : job.program.record.parameters) {
-    if (parameter.kind == LaunchParameter::Kind::kScratch) continue;
-    storage_of.push_back(job.site.arguments.at(static_cast<size_t>(parameter.argument)).storage);
-  }
-  std::set<int> written;
-  for (size_t i = 0; i < uses.size(); ++i) {
-    if (!uses[i].is_pointer) continue;
-    StorageSpec& spec = job.site.storages.at(static_cast<size_t>(storage_of.at(i)));
-    if (uses[i].loads + uses[i].atomics > 0) spec.role = StorageRole::kData;
-    spec.is_weight |= uses[i].weight;
-    spec.written |= uses[i].stores + uses[i].atomics > 0;
-    if (spec.written) written.insert(storage_of[i]);
-  }
-  std::set<int> shared;
-  for (size_t i = 0; i < uses.size(); ++i) {
-    if (uses[i].is_pointer && written.contains(storage_of[i]) &&
-        KoptIsFloat(static_cast<int>(job.site.storages[static_cast<size_t>(storage_of[i])].dtype)))
-      shared.insert(static_cast<int>(i));
-  }
-  if (auto twin = PromoteToFloat64(module, shared)) {
+  GpuJob job{KOPT_TRY(ReadShadowJob(json, folder)), {}, false};
+  job.exact = KOPT_TRY(CompileShadowProgram(job.module)).unspecified == 0;
+  if (auto twin = PromoteToFloat64(job.module, job.written_floats)) {
     job.twin = job.program;
-    job.twin->ttir_path = path + ".twin.ttir";
+    job.twin->ttir_path = job.program.ttir_path + ".twin";
     KOPT_CHECK_OK(WriteFileAtomic(job.twin->ttir_path, twin->text));
   }
   return job;
