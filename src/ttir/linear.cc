@@ -92,6 +92,10 @@ Interval Atoms::AtomRange(int id, const Knowledge& known) {
   if (first.empty()) return first;
   switch (atom.kind) {
     case AtomKind::kMod:
+      // Within one period nothing starts anew.
+      if (first.low >= 0 && first.high < kUnbounded &&
+          first.low / atom.divisor == first.high / atom.divisor)
+        return {first.low % atom.divisor, first.high % atom.divisor};
       if (first.low >= 0) return {0, std::min(first.high, atom.divisor - 1)};
       if (first.high <= 0) return {std::max(first.low, 1 - atom.divisor), 0};
       return {1 - atom.divisor, atom.divisor - 1};

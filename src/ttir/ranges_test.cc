@@ -133,6 +133,38 @@ TEST(RangesTest, StoresUnderMasks) {
   EXPECT_EQ(Show(report.accesses.back()), "unknown injective");
 }
 
+TEST(RangesTest, OfSomePrograms) {
+  const std::string t = " : tensor<64xi32>\n  ";
+  const std::string plain =
+      "%m = arith.cmpi slt, %x, %nn" + t + Number("z", 0) + "%o = arith.addi %x, %z" + t;
+  // Rows of 1,000 that are 1,024 apart.
+  const std::string rows = "%m = arith.cmpi slt, %x, %nn" + t + Number("k", 1000) +
+                           Number("w", 1024) + "%r = arith.remsi %x, %k" + t +
+                           "%q = arith.divsi %x, %k" + t + "%s = arith.muli %q, %w" + t +
+                           "%o = arith.addi %r, %s" + t;
+  const struct {
+    std::string body;
+    int64_t first, count;
+    Interval offsets;
+  } cases[] = {
+      {plain, 0, 100, {0, 6399}},   {plain, 0, 1, {0, 63}},   {plain, 7, 1, {448, 511}},
+      {plain, 99, 1, {6336, 6399}}, {rows, 2, 3, {128, 319}},  // inside of the first row
+      {rows, 16, 1, {1048, 1111}},                             // of the second
+      {rows, 15, 1, {0, 2023}},  // across the border: not known better
+  };
+  for (const auto& one : cases) {
+    LaunchFacts facts{.grid = {100, 1, 1},
+                      .scalars = {std::nullopt, 6400, std::nullopt},
+                      .elements = {1 << 20, std::nullopt, 64}};
+    facts.programs = {{one.first, 0, 0}, {one.count, 1, 1}};
+    const RangeReport report = Analyze(Store(one.body), facts);
+    ASSERT_FALSE(report.accesses.empty());
+    const Interval found = report.accesses.back().offsets;
+    EXPECT_EQ(found, one.offsets) << one.body << one.first << ": " << found.low << " to "
+                                  << found.high;
+  }
+}
+
 std::string FixtureText(const std::string& name) {
   return *ReadFile(std::string(KERNELOPT_SOURCE_DIR) + "/src/ttir/testdata/" + name + ".ttir");
 }
