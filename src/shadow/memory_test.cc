@@ -30,6 +30,32 @@ TEST(Memory, AddressesLeadToTheirStorageHoweverFarOutside) {
   EXPECT_EQ(memory.allocated(), 64);
 }
 
+TEST(Memory, FillsRunsWithTheJudgesElements) {
+  for (DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64,
+                      DType::kInt32, DType::kInt64}) {
+    for (DataFamily family : {DataFamily::kNormal, DataFamily::kUniform, DataFamily::kSpecial}) {
+      for (int perturbation : {0, 1, 3, -1, -2}) {
+        for (bool is_weight : {false, true}) {
+          const int bytes = SizeOf(dtype);
+          StorageSpec spec;
+          spec.bytes = 4096 * bytes;
+          spec.dtype = dtype;
+          spec.int_high = 100;
+          spec.is_weight = is_weight;
+          const KoptDraw draw =
+              *MakeDraw(spec, 2, DataSet{.family = family, .seed = 7}, perturbation);
+          std::vector<char> filled(static_cast<size_t>(600 * bytes));
+          ShadowContent::Draw(draw).Fill(1000, 600, bytes, filled.data());
+          for (int64_t i = 0; i < 600; ++i) {
+            ASSERT_EQ(LoadElement(filled.data(), i, dtype), DrawElement(draw, 1000 + i))
+                << ToString(dtype) << " " << ToString(family) << " " << perturbation << " " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Memory, HoldsItsContentAndWhatWasStored) {
   ShadowMemory memory;
   ShadowStorage& storage = memory.At(memory.Allocate(int64_t{4} << 40));
