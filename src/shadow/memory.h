@@ -66,11 +66,11 @@ struct ShadowWriter {
 struct ShadowReader {
   uint32_t segment = 0;  ///< the last
   uint32_t lane = 0;     ///< kManyLanes: several of the segment
-  uint32_t first = 0;    ///< segment of the first; kManyInstances: of several instances
   uint32_t access = 0;
+  bool others = false;  ///< another instance than the last read it too
+  uint32_t other_access = 0;
 };
 inline constexpr uint32_t kManyLanes = 0xFFFFFFFF;
-inline constexpr uint32_t kManyInstances = 0xFFFFFFFF;
 
 struct ShadowPage {
   std::array<uint64_t, kShadowPageElements / 64> written{};

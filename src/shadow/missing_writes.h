@@ -3,7 +3,7 @@
 // The sample left an element out that the compiler's kernel writes. Whether one of the
 // programs that did not run writes it is asked of the range analysis (ttir/ranges.h): in
 // boxes of the grid that are halved until none of their stores reaches the element, or
-// only programs of the sample are left, or no more can be told.
+// only programs of the sample are left. A few programs that may reach it are left to be run.
 #pragma once
 
 #include <array>
@@ -17,11 +17,17 @@
 
 namespace kernelopt {
 
-/// Those of `elements` of storage number `storage` that certainly no program writes.
-/// `ran` are the programs that ran and did not write them, ordered by z, y, x. Empty where
-/// stores can't be followed. Errors: those of reading the program's text.
-Result<std::vector<int64_t>> NeverWritten(const Program& program, const Site& site, int storage,
-                                          const std::vector<int64_t>& elements,
-                                          const std::vector<ShadowInstance>& ran);
+struct UnwrittenElement {
+  int64_t element = 0;
+  std::vector<ShadowInstance> suspects;  ///< programs that may write it, if any does
+};
+
+/// Those of `elements` of storage number `storage` that certainly no program writes but,
+/// perhaps, a few suspects. `ran` are the programs that ran and did not write them. Empty
+/// where stores can't be followed. Errors: those of reading the program's text.
+Result<std::vector<UnwrittenElement>> NeverWritten(const Program& program, const Site& site,
+                                                   int storage,
+                                                   const std::vector<int64_t>& elements,
+                                                   const std::vector<ShadowInstance>& ran);
 
 }  // namespace kernelopt

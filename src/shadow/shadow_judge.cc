@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
 
 #include "device/runner.h"
 #include "device/site_memory.h"
@@ -11,6 +14,10 @@
 
 namespace kernelopt {
 namespace {
+
+/// Instances of a sample at least: the first, the last, and an edge of two axes; a mask may
+/// leave a corner nothing to do.
+constexpr int64_t kFewest = 4;
 
 std::unexpected<Error> NeedsGpu() {
   return Fail(ErrorKind::kEnvironment, "job_error",
@@ -55,22 +62,63 @@ void Expand(const ShadowInstance& cell, const std::array<int64_t, 3>& ratio,
       }
 }
 
+/// A launch of some instances, and the storages after it.
+struct Trial {
+  ShadowRuntime runtime;
+  std::unique_ptr<SiteMemory> memory;
+
+  Status Run(const CheckJob& job, const Program& program, std::vector<ShadowInstance> instances,
+             const DataSet& data, int64_t most_work) {
+    runtime.SetMostWork(most_work);
+    runtime.SetInstances(program.ttir_path, program.grid, std::move(instances));
+    memory = KOPT_TRY(SiteMemory::Create(runtime, job.site, Placement::kMiddle));
+    KOPT_CHECK_OK(memory->Prepare(data, 0));
+    const int kernel = KOPT_TRY(runtime.Load(program));
+    return runtime.Launch({kernel, memory->Arguments()});
+  }
+};
+
+/// The first of `elements` that their suspects don't write when they run, with any data:
+/// which of it an element was left out with isn't known, and masks may be of data.
+Result<std::optional<int64_t>> FirstUnwritten(const CheckJob& job, int storage,
+                                              const std::vector<UnwrittenElement>& elements,
+                                              int64_t most_work) {
+  std::set<ShadowInstance> suspects;
+  for (const UnwrittenElement& each : elements) {
+    if (each.suspects.empty()) return each.element;
+    suspects.insert(each.suspects.begin(), each.suspects.end());
+  }
+  std::set<int64_t> left;
+  for (const UnwrittenElement& each : elements) left.insert(each.element);
+  for (const DataSet& data : job.data) {
+    if (left.empty()) break;
+    Trial trial;
+    KOPT_CHECK_OK(
+        trial.Run(job, job.candidate, {suspects.begin(), suspects.end()}, data, most_work));
+    const ShadowStorage* after = trial.runtime.StorageAt(trial.memory->storage(storage).pointer);
+    std::erase_if(left, [after](int64_t element) { return after->IsWritten(element); });
+  }
+  return left.empty() ? std::nullopt : std::optional(*left.begin());
+}
+
 /// The verdict on elements that a sample left out: rejected where no program of the whole
 /// grid writes them.
 Result<CheckResult> CheckLeftOut(const CheckJob& job, const ShadowRuntime& runtime,
-                                 const std::vector<ShadowInstance>& ran, CheckResult result) {
+                                 const std::vector<ShadowInstance>& ran, int64_t most_work,
+                                 CheckResult result) {
   for (const auto& [argument, elements] : runtime.left_out()) {
     const int storage = job.site.arguments[static_cast<size_t>(argument)].storage;
-    const std::vector<int64_t> never = KOPT_TRY(
+    const auto never = KOPT_TRY(
         NeverWritten(job.candidate, job.site, storage, {elements.begin(), elements.end()}, ran));
-    if (never.empty()) continue;
+    const auto first = FirstUnwritten(job, storage, never, most_work);
+    if (!first || !*first) continue;
     result.reason = "not_written";
     result.message = fmt::format(
         "no program of the candidate writes element {} of storage {}, which the compiler's kernel "
         "writes",
-        never.front(), storage);
+        **first, storage);
     result.worst_storage = storage;
-    result.worst_index = never.front();
+    result.worst_index = **first;
     break;
   }
   return result;
@@ -113,15 +161,11 @@ Result<TimeResult> ShadowJudge::Time(const TimeJob&) {
 }
 
 Result<int64_t> ShadowJudge::WorkOf(const CheckJob& job, const Program& program) const {
-  ShadowRuntime runtime;
-  runtime.SetMostWork(options_.most_work);
-  runtime.SetInstances(program.ttir_path, program.grid, {{0, 0, 0}});
-  auto memory = KOPT_TRY(SiteMemory::Create(runtime, job.site, Placement::kMiddle));
-  KOPT_CHECK_OK(memory->Prepare(job.data.empty() ? DataSet{} : job.data[0], 0));
-  const int kernel = KOPT_TRY(runtime.Load(program));
-  const Status status = runtime.Launch({kernel, memory->Arguments()});
+  Trial trial;
+  const Status status = trial.Run(job, program, {{0, 0, 0}},
+                                  job.data.empty() ? DataSet{} : job.data[0], options_.most_work);
   if (!status && status.error().code != "shadow_finding") return std::unexpected(status.error());
-  return std::max<int64_t>(runtime.last_report().work, 1);
+  return std::max<int64_t>(trial.runtime.last_report().work, 1);
 }
 
 Result<CheckResult> ShadowJudge::Check(const CheckJob& job) {
@@ -144,8 +188,8 @@ Result<CheckResult> ShadowJudge::Check(const CheckJob& job) {
         std::max(static_cast<double>(baseline_work) * static_cast<double>(baseline_count),
                  static_cast<double>(candidate_work) * static_cast<double>(candidate_count)) /
         static_cast<double>(cells);
-    const int64_t most =
-        std::max<int64_t>(2, static_cast<int64_t>(static_cast<double>(options_.work) / of_cell));
+    const int64_t most = std::max<int64_t>(
+        kFewest, static_cast<int64_t>(static_cast<double>(options_.work) / of_cell));
     const auto plan = PlanInstances(job.baseline.grid, job.candidate.grid, most, options_.seed);
     if (!plan) {
       if (baseline_work > options_.most_work / baseline_count ||
@@ -168,7 +212,7 @@ Result<CheckResult> ShadowJudge::Check(const CheckJob& job) {
   last_.compared = runtime.compared();
   last_.wanted = runtime.wanted();
   if (result && result->ok() && !ran.empty())
-    return CheckLeftOut(job, runtime, ran, std::move(*result));
+    return CheckLeftOut(job, runtime, ran, options_.most_work, std::move(*result));
   if (result) return result;
   if (result.error().code != "shadow_finding") return result;
   last_.finding = runtime.last_finding();

@@ -175,6 +175,37 @@ TEST_F(ShadowJudgeTest, ProvesThatASampleLeftElementsOut) {
   EXPECT_LT(last_.compared, last_.wanted);
 }
 
+TEST_F(ShadowJudgeTest, RunsTheProgramsThatMayWriteWhatASampleLeftOut) {
+  const int64_t elements = int64_t{1} << 28, grid = elements / 256;
+  const ShadowJudgeOptions small{.work = 500'000};
+  // Rows of 1,000: a program that reaches into two of them may write either, as far as the
+  // ranges tell. Elements of a program are left out where the mask says so.
+  const auto rows = [&](const std::string& least) {
+    std::string text = Doubles(256);
+    const std::string pointers = "    %py = tt.addptr %sy, %i :";
+    text.replace(text.find(pointers), pointers.size(),
+                 fmt::format(R"(    %th = arith.constant dense<1000> : tensor<256xi32>
+    %row = arith.divsi %i, %th : tensor<256xi32>
+    %col = arith.remsi %i, %th : tensor<256xi32>
+    %at = arith.muli %row, %th : tensor<256xi32>
+    %ia = arith.addi %at, %col : tensor<256xi32>
+    %least = arith.constant dense<{}> : tensor<256xi32>
+    %enough = arith.cmpi sge, %i, %least : tensor<256xi32>
+    %mm = arith.andi %m, %enough : tensor<256xi1>
+    %py = tt.addptr %sy, %ia :)",
+                             least));
+    const std::string store = "tt.store %py, %w, %m :";
+    text.replace(text.find(store), store.size(), "tt.store %py, %w, %mm :");
+    return text;
+  };
+  const Program good = Kernel(Doubles(256), grid);
+  EXPECT_TRUE(Check(Job(elements, good, Kernel(rows("0"), grid)), small).ok());
+  const CheckResult result = Check(Job(elements, good, Kernel(rows("200"), grid)), small);
+  EXPECT_EQ(result.reason, "not_written") << result.message;
+  EXPECT_LT(result.worst_index, 200);
+  EXPECT_LT(last_.share, 0.01);
+}
+
 TEST_F(ShadowJudgeTest, BlamesTheCompilersKernelForItsFaults) {
   ShadowJudge judge;
   auto result = judge.Check(

@@ -215,14 +215,11 @@ void ShadowView::ReadElement(const Place& place, ShadowPage& page, char* out) {
   if (!page.readers) return;
   ShadowReader& reader = page.readers[at];
   const uint32_t lane = place.many ? kManyLanes : static_cast<uint32_t>(place.lane);
-  reader.access = static_cast<uint32_t>(place.instruction->extra);
-  if (reader.segment == 0) {
-    reader.segment = reader.first = segment_;
-    reader.lane = lane;
-    return;
+  if (reader.segment != 0 && InstanceOf(reader.segment) != instance_) {
+    reader.others = true;
+    reader.other_access = reader.access;
   }
-  if (reader.first != kManyInstances && InstanceOf(reader.first) != instance_)
-    reader.first = kManyInstances;
+  reader.access = static_cast<uint32_t>(place.instruction->extra);
   if (reader.segment == segment_) {
     if (reader.lane != lane) reader.lane = kManyLanes;
   } else {
@@ -255,9 +252,10 @@ void ShadowView::WriteElement(const Place& place, ShadowPage& page, const char* 
   if (page.readers && changes) {
     const ShadowReader& reader = page.readers[static_cast<size_t>(place.at)];
     if (reader.segment != 0) {
-      const bool others = reader.first == kManyInstances || InstanceOf(reader.segment) != instance_;
-      if (others && !ordered)
-        NoteConflict(ShadowFinding::Kind::kReadWrite, place, reader.access, true);
+      const bool another = InstanceOf(reader.segment) != instance_;
+      if ((another || reader.others) && !ordered)
+        NoteConflict(ShadowFinding::Kind::kReadWrite, place,
+                     another ? reader.access : reader.other_access, true);
       else if (reader.segment == segment_ && reader.lane != static_cast<uint32_t>(place.lane))
         NoteConflict(ShadowFinding::Kind::kLaneConflict, place, reader.access, true);
     }
@@ -296,7 +294,7 @@ void ShadowView::ReadSegment(const Place& place, int64_t count, char* out) {
     ShadowReader& reader = page.readers[static_cast<size_t>(place.at + i)];
     if (plain && reader.segment == 0) {
       const uint32_t lane = place.many ? kManyLanes : static_cast<uint32_t>(place.lane + i);
-      reader = {segment_, lane, segment_, static_cast<uint32_t>(place.instruction->extra)};
+      reader = {segment_, lane, static_cast<uint32_t>(place.instruction->extra)};
       continue;
     }
     Place each = place;

@@ -32,8 +32,10 @@ SHARE = 0.99
 ACCESS = re.compile(r"^ *(?:(?P<result>%\S+) = )?tt\.(?P<what>load|store) (?P<pointer>%[\w#]+)"
                     r"(?P<rest>(?:, %[\w#]+)*)[^:]*: (?P<type>tensor<(?P<shape>(?:\d+x)+)"
                     r"!tt\.ptr<(?P<element>\w+)>>)")
-REASONS = {"bounds": {"wrote_outside", "read_outside"}, "between": {"race", "read_unwritten"},
-           "inside": {"race", "read_unwritten"},
+REASONS = {"bounds": {"wrote_outside", "read_outside"},
+           # Where all store the same value there, others are left out all the same.
+           "between": {"race", "read_unwritten", "not_written"},
+           "inside": {"race", "read_unwritten", "not_written"},
            "unwritten": {"read_unwritten", "read_outside", "race"},
            "left out": {"not_written"}, "waiting": {"endless"}}
 
@@ -145,9 +147,18 @@ def place_of_lane(access):
     plain = f"tensor<{access.lanes}xi32>"
     ops = [f"%kf_r = tt.make_range {{end = {access.lanes} : i32, start = 0 : i32}} : {plain}"]
     index = "%kf_r"
-    if access.shape.count("x") > 1:
+    shape = [int(n) for n in access.shape.split("x")[:-1]]
+    if len(shape) > 1 and sum(n > 1 for n in shape) > 1:
         ops.append(f"%kf_i = tt.reshape %kf_r : {plain} -> {access.numbers}")
         index = "%kf_i"
+    elif len(shape) > 1:
+        type_, axes = plain, [i for i, n in enumerate(shape) if n == 1][:len(shape) - 1]
+        for number, axis in enumerate(axes):
+            kept = [n for i, n in enumerate(shape) if i not in axes[number + 1:]]
+            wider = f"tensor<{''.join(f'{n}x' for n in kept)}i32>"
+            ops.append(f"%kf_i{number} = tt.expand_dims {index} {{axis = {axis} : i32}} : {type_} "
+                       f"-> {wider}")
+            index, type_ = f"%kf_i{number}", wider
     return ops + [f"%kf_b = tt.splat %{access.parameter} : !tt.ptr<{access.element}> -> "
                   f"{access.type}",
                   f"%kf_a = tt.addptr %kf_b, {index} : {access.type}, {access.numbers}"]
@@ -219,7 +230,8 @@ def unwritten(base, draw):
             yield text, line - 1
     for access in base.loads:
         for store in base.stores:
-            if store.storage not in base.poison or store.element != access.element:
+            alone = sum(other.splat == access.splat for other in base.accesses) == 1
+            if store.storage not in base.poison or store.element != access.element or not alone:
                 continue
             lines = list(base.lines)
             lines[access.splat] = lines[access.splat].replace(f"%{access.parameter} ",
@@ -288,7 +300,8 @@ def plant(bases, draw, count, folder):
     """`count` faults, of all kinds alike, as rows of faults.json."""
     possible = {}
     for kind, make in KINDS.items():
-        found = [(base, i) for base in bases for i in range(len(list(make(base, random.Random(0)))))]
+        found = [(base, i) for base in bases
+                 for i, _ in enumerate(make(base, random.Random(0)))]
         draw.shuffle(found)
         possible[kind] = found
     faults = []
@@ -325,16 +338,17 @@ def run(seed, count, modules, kernels, folder):
         kind = fault["kind"]
         planted[kind] += 1
         sampled[kind] += answer["share"] < 1
-        right = kind == "left out" or fault["line"] in (answer.get("line"),
-                                                        answer.get("other_line"))
+        right = answer["reason"] == "not_written" or \
+            fault["line"] in (answer.get("line"), answer.get("other_line"))
         if answer["reason"] in REASONS[kind] and right:
             found[kind] += 1
         else:
             print("not found:", kind, fault["ttir"], "line", fault["line"], fault["kernel"], answer)
     for kind in KINDS:
-        print(f"{kind:<12} {found[kind]:>5} of {planted[kind]:>5} found, {sampled[kind]:>5} sampled")
-    print(f"{found.total()} of {planted.total()} faults in {len({f['job'] for f in faults})} kernels "
-          f"found; {len(dirty)} of {len(jobs)} base kernels with a finding")
+        print(f"{kind:<12} {found[kind]:>5} of {planted[kind]:>5} found, "
+              f"{sampled[kind]:>5} sampled")
+    print(f"{found.total()} of {planted.total()} faults in {len({f['job'] for f in faults})} "
+          f"kernels found; {len(dirty)} of {len(jobs)} base kernels with a finding")
     return found.total() / max(planted.total(), 1), dirty
 
 

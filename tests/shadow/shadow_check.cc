@@ -32,8 +32,8 @@ Status JudgeAll(const std::string& folder, int64_t work) {
     if (fault.contains("ttir"))
       job.candidate.ttir_path = folder + "/" + fault["ttir"].get<std::string>();
     if (fault.contains("grid")) job.candidate.grid = fault["grid"].get<std::array<int64_t, 3>>();
-    job.data = {{DataFamily::kNormal, 0, false}};
-    ShadowJudge judge({.work = work, .most_work = 50 * work});
+    job.data = {{DataFamily::kNormal, 0, false}, {DataFamily::kUniform, 42, true}};
+    ShadowJudge judge({.work = work});
     const auto result = judge.Check(job);
     Json line = {{"reason", result ? result->reason : result.error().code},
                  {"message", result ? result->message : result.error().ToString()},
