@@ -353,8 +353,8 @@ class Search {
       candidate->record.verdicts.push_back(Reject(Gate::kStatic, error->code, error->ToString()));
       return false;
     }
-    request->time_limit_ms = static_cast<int>(std::max<int64_t>(
-        options_.compile_limit_ms, kCompileFactor * own_->compiled.compile_ms));
+    request->time_limit_ms = static_cast<int>(
+        std::max<int64_t>(options_.compile_limit_ms, kCompileFactor * own_->compiled.compile_ms));
     requests->push_back(std::move(*request));
     return true;
   }

@@ -53,11 +53,19 @@ Status Exchange(const std::string& made, const std::string& folder) {
     FailPoint("pack.done");
     return {};
   }
-  const std::string aside = TemporaryName(folder + ".old");
-  if (rename(folder.c_str(), aside.c_str()) != 0 || rename(made.c_str(), folder.c_str()) != 0 ||
-      rename(aside.c_str(), made.c_str()) != 0) {
+  // No TemporaryName: killed in between, the old pack stays whole beside.
+  const std::string aside = folder + ".old";
+  std::error_code ignored;
+  fs::remove_all(aside, ignored);
+  if (rename(folder.c_str(), aside.c_str()) != 0) {
     return std::unexpected(ErrnoError(errno, "not_writable", folder, "replace the pack"));
   }
+  if (rename(made.c_str(), folder.c_str()) != 0) {
+    const int error_number = errno;
+    rename(aside.c_str(), folder.c_str());
+    return std::unexpected(ErrnoError(error_number, "not_writable", folder, "replace the pack"));
+  }
+  fs::remove_all(aside, ignored);
   return {};
 }
 

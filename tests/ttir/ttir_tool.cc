@@ -125,8 +125,9 @@ Status Run(const std::string& command, const std::string& in, const std::string&
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: ttir_tool json IN | promote IN OUT | ranges IN FACTS | owners IN FOLDER |\n"
-                 "       faults IN FOLDER\n";
+    std::cerr
+        << "usage: ttir_tool json IN | promote IN OUT | ranges IN FACTS | owners IN FOLDER |\n"
+           "       faults IN FOLDER\n";
     return 2;
   }
   if (auto done = kernelopt::Run(argv[1], argv[2], argc > 3 ? argv[3] : ""); !done) {
