@@ -155,8 +155,8 @@ int Main(int argc, char** argv) {
                 [&](Output& output) { return Resume(output, common, run, recorded_model); });
   positional(sub, "RUN", &run, "the run's folder");
   sub->add_option("--model", recorded_model,
-                  "with a run on a recording: the model that was recorded,\n"
-                  "to go on with on this machine's GPU")
+                  "of a run on a recording: the model itself,\n"
+                  "to go on with on a GPU")
       ->type_name("MODEL.py");
 
   sub = command("show", "What a run found, or all about one of its kernels",

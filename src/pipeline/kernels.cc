@@ -16,11 +16,16 @@ namespace {
 /// Records candidates and shows progress; a store that fails ends the search.
 class Observer : public SearchObserver {
  public:
-  Observer(CandidateRecorder recorder, StepProgress& progress, std::string name)
-      : recorder_(std::move(recorder)), progress_(progress), name_(std::move(name)) {}
+  Observer(CandidateRecorder recorder, RecordingJudge& judge, StepProgress& progress,
+           std::string name)
+      : recorder_(std::move(recorder)),
+        judge_(judge),
+        progress_(progress),
+        name_(std::move(name)) {}
 
   void OnCandidate(const std::string&, const CandidateRecord& record) override {
     if (status) status = recorder_.Record(record);
+    if (!status) judge_.Refuse(status);
   }
   void OnProgress(const std::string&, const std::string& line) override {
     progress_.Say(name_ + ": " + line);
@@ -30,6 +35,7 @@ class Observer : public SearchObserver {
 
  private:
   CandidateRecorder recorder_;
+  RecordingJudge& judge_;
   StepProgress& progress_;
   std::string name_;
 };
@@ -125,7 +131,7 @@ Result<StepResult> SearchKernels(Environment& environment, Run& run) {
     if (known) {
       outcome = std::move(*known);
     } else {
-      Observer observer(CandidateRecorder(environment.store, run, kernel.subject, "screen"),
+      Observer observer(CandidateRecorder(environment.store, run, kernel.subject, "screen"), judge,
                         progress, kernel.work.name);
       double deadline = DeadlineFor(run, i, environment.clock.Seconds(), end);
       SearchOptions options = run.search;

@@ -28,6 +28,8 @@ class RecordingJudge : public Judge {
   /// The kernel that the next jobs are about, for the record.
   void SetKernel(std::string key) { kernel_ = std::move(key); }
   int reused() const { return reused_; }
+  /// Ends every further job that has no recorded answer with this error.
+  void Refuse(const Status& status) { kept_ = status; }
   /// Why an answer could not be kept. What was decided since then is not to be recorded.
   const Status& kept() const { return kept_; }
 
