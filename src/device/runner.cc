@@ -67,7 +67,8 @@ class Checker {
   Result<bool> RunCandidate(int set, int poison);
   /// The run and the comparison alone.
   Result<bool> LaunchCandidate(int set, int poison, std::vector<KoptStats>* found);
-  Result<std::vector<uint64_t>> OutputChecksums();
+  /// One checksum of all outputs.
+  Result<uint64_t> OutputChecksum();
   /// Of every output against its reference.
   std::vector<CompareRequest> Requests(int poison) const;
   /// Notes and judges what a comparison of the outputs found, but does not judge bits that
@@ -255,10 +256,12 @@ Status Checker::LookCloser(const DataSet& data) {
   return {};
 }
 
-Result<std::vector<uint64_t>> Checker::OutputChecksums() {
+Result<uint64_t> Checker::OutputChecksum() {
   std::vector<Region> regions;
   for (const Output& output : outputs_) regions.push_back(memory_->storage(output.storage));
-  return runtime_.Checksums(regions);
+  uint64_t all = 0;
+  for (uint64_t one : KOPT_TRY(runtime_.Checksums(regions))) all = KoptMix(all ^ one) + 1;
+  return all;
 }
 
 void Checker::Reject(std::string_view reason, int set, int storage, int64_t index,
@@ -452,8 +455,7 @@ Result<bool> Checker::LaunchCandidate(int set, int poison, std::vector<KoptStats
   KOPT_CHECK_OK(Launch(true));
   if (!KOPT_TRY(CheckGuarded(set, true))) return false;
   *found = KOPT_TRY(runtime_.Compare(Requests(poison)));
-  checksum_ = 0;
-  for (uint64_t one : KOPT_TRY(OutputChecksums())) checksum_ = KoptMix(checksum_ ^ one) + 1;
+  checksum_ = KOPT_TRY(OutputChecksum());
   return true;
 }
 
@@ -473,11 +475,11 @@ Result<bool> Checker::RunSet(int set) {
   const DataSet& data = job_.data[static_cast<size_t>(set)];
   KOPT_CHECK_OK(MakeReference(data, 0));
   if (set == 0) {
-    const std::vector<uint64_t> first = KOPT_TRY(OutputChecksums());
+    const uint64_t first = KOPT_TRY(OutputChecksum());
     for (int run = 1; run < job_.repeats; ++run) {
       KOPT_CHECK_OK(memory_->Prepare(data, 0));
       KOPT_CHECK_OK(Launch(false));
-      if (KOPT_TRY(OutputChecksums()) != first) baseline_deterministic_ = false;
+      if (KOPT_TRY(OutputChecksum()) != first) baseline_deterministic_ = false;
     }
   }
   for (Output& output : outputs_) output.max_z = job_.rule.max_z;
@@ -509,12 +511,11 @@ Result<bool> Checker::RunSet(int set) {
     right = KOPT_TRY(RunCandidate(set, 0));
   }
   if (!right) return false;
-  const std::vector<uint64_t> first = KOPT_TRY(OutputChecksums());
   for (int run = 1; run < job_.repeats; ++run) {
     KOPT_CHECK_OK(memory_->Prepare(data, 0));
     KOPT_CHECK_OK(Launch(true));
     if (!KOPT_TRY(CheckGuarded(set, true))) return false;
-    if (On("repeats") && KOPT_TRY(OutputChecksums()) != first && baseline_deterministic_) {
+    if (On("repeats") && KOPT_TRY(OutputChecksum()) != checksum_ && baseline_deterministic_) {
       return unsteady("two runs of the candidate on the same data differ");
     }
   }
@@ -523,11 +524,11 @@ Result<bool> Checker::RunSet(int set) {
     if (!KOPT_TRY(RunCandidate(set, 1))) return false;
   }
   if (!refill_needed_ && baseline_deterministic_ && On("back_to_back")) {
-    const std::vector<uint64_t> before = KOPT_TRY(OutputChecksums());
+    const uint64_t before = KOPT_TRY(OutputChecksum());
     KOPT_CHECK_OK(runtime_.Launch({candidate_, memory_->Arguments()}));
     KOPT_CHECK_OK(Launch(true));
     if (!KOPT_TRY(CheckGuarded(set, true))) return false;
-    if (KOPT_TRY(OutputChecksums()) != before) {
+    if (KOPT_TRY(OutputChecksum()) != before) {
       return unsteady("launches of the candidate one after the other differ");
     }
   }

@@ -3,7 +3,6 @@
 // is called the best, and nothing is accepted; what is rejected here is wrong anywhere.
 #pragma once
 
-#include <map>
 #include <string>
 
 #include "pipeline/run.h"
